@@ -173,7 +173,7 @@ void cli_tell_critical(cli *c, const cli_plan *p, const plan_timing *timing,
                        plan_trace *trace, const sim_result *sim)
 {
     sim_critical path = sim_critical_of(p->plan, timing, trace, sim, c->arena);
-    const double all_s = sim->iteration_s;
+    const double all_s = sim->step_s[sim->last_step];
     for (int32_t i = 0; i < path.n_links; i++)
         fs_push(trace->arena, &trace->path, path.links[i].event);
     json_object_set_new(c->result, "critical_path", classes_json(&path, all_s));
