@@ -220,8 +220,61 @@ static void test_chakra(void)
     }
 }
 
+/* Whatever the plan and the options: sums are what they are of. */
+static void test_random(unsigned long long seed)
+{
+    static const char *const recipes[] = {
+        "--dp 4",
+        "--dp 2 --tp 2 --seq-parallel",
+        "--pp 4 --schedule gpipe",
+        "--dp 2 --pp 2 --schedule zb-h1",
+        "--tp 2 --pp 2 --overlap",
+        "--dp 4 --zero 3 --overlap",
+        "--dp 2 --pp 2 --interleave 2 --schedule interleaved"};
+    static const char *const options[] = {
+        "", "--straggler 1:1.5", "--jitter 0.2 --steps 5",
+        "--set 'link.bandwidth*=.1'", "--steps 1"};
+    int plans = 0, path = 0, exposed = 0, traces = 0, exports = 0;
+    for (int i = 0; i < 12; i++) {
+        seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+        const char *recipe = recipes[(seed >> 33) % 7];
+        const char *option = options[(seed >> 40) % 5];
+        cli_answer *a =
+            cli("plan zoo:gpt,layers=4,hidden=32,heads=4,vocab=64,seq=16 "
+                "--cluster 1x4:h100-sxm5-80g --batch 16 --micro-batches 4 %s "
+                "-o \"$D/any.json\"",
+                recipe);
+        if (a->status != 0) {
+            cli_show(a);
+            continue;
+        }
+        plans++;
+        a = cli("sim \"$D/any.json\" --critical --trace \"$D/any.trace\" "
+                "--json %s",
+                option);
+        const double jittered = number_in(a, "jitter", "mean_s");
+        const double all_s = cli_number(a, "iteration_s");
+        const double off_s = sum_of(a, "critical_path", "seconds") - all_s;
+        path += !(jittered > 0 || fabs(off_s) < 1e-9 * all_s);
+        path += !(fabs(sum_of(a, "critical_path", "share") - 1) < 1e-9);
+        exposed += !(jittered > 0 ||
+                     fabs(sum_of(a, "exposed", "exposed_s") -
+                          cli_number(a, "exposed_comm_s")) < 1e-9 * all_s);
+        const trace_found t = trace_check(in_scratch("any.trace"));
+        traces += t.wrong > 0 || t.counters == 0 || t.critical == 0;
+        a = cli("export \"$D/any.json\" --to chakra -o \"$D/any\" --json");
+        exports += a->status != 0 || cli_number(a, "files") != 4;
+    }
+    tap_equal_int(plans, 12, "plans by seven recipes");
+    tap_equal_int(path, 0, "their critical paths add up");
+    tap_equal_int(exposed, 0, "and what communication is exposed");
+    tap_equal_int(traces, 0, "their traces are some");
+    tap_equal_int(exports, 0, "they have execution traces");
+}
+
 int main(void)
 {
+    const unsigned long long seed = tap_seed(9);
     cli_begin_scratch("cli_sim_test");
     tap_ok(made(PIPELINE), "a pipeline of two stages");
     test_critical();
@@ -230,6 +283,7 @@ int main(void)
     test_goodput();
     test_disturbed();
     test_chakra();
+    test_random(seed);
     cli_end_scratch();
     return tap_done();
 }
