@@ -2,7 +2,7 @@ noinst_LIBRARIES += src/hw/libfs_hw.a
 src_hw_libfs_hw_a_SOURCES = src/hw/cluster.c src/hw/cluster.h \
   src/hw/cluster_json.c src/hw/cluster_synthetic.c src/hw/parts.h \
   src/hw/devices.c src/hw/devices.h \
-  src/hw/probe.c
+  src/hw/probe.c src/hw/what_if.c src/hw/what_if.h
 
 # Device files: NODESxDEVICES:NAME finds them here.
 clustersdir = $(pkgdatadir)/clusters
@@ -39,5 +39,8 @@ dist_clusters_DATA = \
 check_PROGRAMS += tests/hw_cluster_test
 tests_hw_cluster_test_SOURCES = tests/hw_cluster_test.c tests/tap.h
 tests_hw_cluster_test_LDADD = $(hw_libs) $(base_libs)
+check_PROGRAMS += tests/hw_what_if_test
+tests_hw_what_if_test_SOURCES = tests/hw_what_if_test.c tests/tap.h
+tests_hw_what_if_test_LDADD = $(hw_libs) $(base_libs)
 
 EXTRA_DIST += src/hw/README.md

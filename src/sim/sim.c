@@ -1,7 +1,8 @@
 #include "config.h"
-#include "sim/parts.h"
+#include "sim/watch.h"
 
 #include "base/clock.h"
+#include "sim/noise.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -107,7 +108,8 @@ static double demand_s(const simulation *s, int32_t stream)
     const plan_role *role = &s->p->roles[r];
     const plan_task *task = head_task(s, stream);
     double seconds = s->timing->demand[r][task - role->tasks].total_s;
-    if (s->options->straggler > 1 && role->first_rank == 0 &&
+    const int32_t behind = s->options->straggler_rank - role->first_rank;
+    if (s->options->straggler > 1 && behind >= 0 && behind < role->n_ranks &&
         task->kind == PLAN_COMPUTE)
         seconds *= s->options->straggler;
     return seconds;
@@ -134,6 +136,7 @@ static void claim_bytes(simulation *s, int32_t stream)
              !plan_actor_first_firing(s->actors[r], s->jobs[stream].stream)))
             continue;
         m->live_bytes += g->bytes;
+        sim_watch_claim(s->watch, s, r, task->out[i]);
     }
     if (m->live_bytes > m->peak_bytes)
         m->peak_bytes = m->live_bytes;
@@ -168,6 +171,8 @@ static void fire(simulation *s, int32_t stream)
     if (demand_on_core(s, stream))
         sim_cores_change(&s->resources, r, thread_of(task), 1);
     plan_actor_fire(s->actors[r], s->jobs[stream].stream);
+    sim_watch_note(s->watch, s, r,
+                   s->actors[r]->cursor[s->jobs[stream].stream].step);
 }
 
 static void record(simulation *s, int32_t stream, int64_t start_ns)
@@ -184,7 +189,7 @@ static void record(simulation *s, int32_t stream, int64_t start_ns)
                         .ready_ns = s->heads[stream].ready_ns,
                         .start_ns = start_ns,
                         .end_ns = s->now_ns};
-    if (trace && c->step == s->steps - 1)
+    if (trace && c->step >= sim_first_traced(s))
         fs_push(trace->arena, &trace->events, event);
 }
 
@@ -207,8 +212,11 @@ static void complete(simulation *s, int32_t stream, int64_t start_ns)
         sim_cores_change(&s->resources, r, thread_of(task), -1);
     record(s, stream, start_ns);
     int64_t bytes = released_bytes(s, r, task);
+    sim_watch_release(s->watch, s, r, task, 1);
     plan_actor_done(s->actors[r], local);
     s->meters[r].live_bytes -= released_bytes(s, r, task) - bytes;
+    sim_watch_release(s->watch, s, r, task, -1);
+    sim_watch_note(s->watch, s, r, step);
     s->heads[stream].ready_ns = -1;
     s->touched[r] = true;
     s->n_events++;
@@ -322,8 +330,10 @@ static void start_meeting(simulation *s, int32_t line)
     int32_t lead = l->arrived[0];
     double seconds = 0;
     s->jobs[lead].on_core = false;
-    for (int32_t i = 0; i < l->n_members; i++) {
+    for (int32_t i = 0; i < l->n_members; i++)
         seconds = fmax(seconds, demand_s(s, l->arrived[i]));
+    seconds = sim_noise_meeting(s->noise, s, line, seconds);
+    for (int32_t i = 0; i < l->n_members; i++) {
         s->jobs[lead].on_core |= demand_on_core(s, l->arrived[i]);
         fire(s, l->arrived[i]);
     }
@@ -350,7 +360,7 @@ static void arrive(simulation *s, int32_t stream)
     if (s->heads[stream].waits)
         return;
     s->jobs[stream].on_core = demand_on_core(s, stream);
-    double seconds = demand_s(s, stream);
+    double seconds = sim_noise_alone(s->noise, s, stream, demand_s(s, stream));
     fire(s, stream);
     start_job(s, stream, -1, seconds);
 }
@@ -441,13 +451,15 @@ static void fill_stage(const simulation *s, int32_t r, double window_s,
                        sim_stage *out)
 {
     static const sim_meter none;
-    const int64_t k = s->measured_step;
-    const sim_meter *a = k ? &s->at_end[k - 1][r] : &none;
+    const int64_t first = s->first_measured, k = s->measured_step;
+    const sim_meter *a = first ? &s->at_end[first - 1][r] : &none;
     const sim_meter *b = &s->at_end[k][r];
-    out->busy_s += (double)(b->busy_ns - a->busy_ns) * 1e-9;
-    out->comm_s += (double)(b->comm_ns - a->comm_ns) * 1e-9;
-    out->exposed_comm_s += (double)(b->exposed_ns - a->exposed_ns) * 1e-9;
-    out->idle_s += window_s - (double)(b->occupied_ns - a->occupied_ns) * 1e-9;
+    const double each_s = 1e-9 / (double)(k - first + 1);
+    out->busy_s += (double)(b->busy_ns - a->busy_ns) * each_s;
+    out->comm_s += (double)(b->comm_ns - a->comm_ns) * each_s;
+    out->exposed_comm_s += (double)(b->exposed_ns - a->exposed_ns) * each_s;
+    out->idle_s +=
+        window_s - (double)(b->occupied_ns - a->occupied_ns) * each_s;
 }
 
 /* A stage's ranks may be several roles. */
@@ -467,9 +479,10 @@ static void add_role(const plan *p, const plan_role *role, const sim_stage *one,
 static void fill_result(const simulation *s, fs_arena *arena, sim_result *out)
 {
     const plan *p = s->p;
-    int64_t k = s->measured_step;
-    double window_s =
-        (double)(s->end_ns[k] - (k ? s->end_ns[k - 1] : 0)) * 1e-9;
+    const int64_t first = s->first_measured, k = s->measured_step;
+    const double window_s =
+        (double)(s->end_ns[k] - (first ? s->end_ns[first - 1] : 0)) * 1e-9 /
+        (double)(k - first + 1);
     double ranks = 0, idle_s = 0, exposed_s = 0;
     out->iteration_s = window_s;
     out->n_stages = p->strategy->n_stages;
@@ -488,10 +501,17 @@ static void fill_result(const simulation *s, fs_arena *arena, sim_result *out)
     out->exposed_comm_s = exposed_s / ranks;
     out->events = s->n_events;
     out->skipped = s->n_skipped;
+    out->n_steps = s->steps;
+    out->first_step = first;
+    out->last_step = k;
+    out->step_s = fs_new(arena, double, s->steps);
+    for (int64_t i = 0; i < s->steps; i++)
+        out->step_s[i] =
+            (double)(s->end_ns[i] - (i ? s->end_ns[i - 1] : 0)) * 1e-9;
 }
 
 /* Times of the trace count from the first thing it shows. */
-static void shift_trace(plan_trace *trace, int32_t first)
+static void shift_trace(plan_trace *trace, int32_t first, int32_t first_live)
 {
     int64_t zero_ns = INT64_MAX;
     for (int32_t i = first; i < trace->events.n; i++)
@@ -502,6 +522,8 @@ static void shift_trace(plan_trace *trace, int32_t first)
         trace->events.at[i].start_ns -= zero_ns;
         trace->events.at[i].end_ns -= zero_ns;
     }
+    for (int32_t i = first_live; i < trace->live.n; i++)
+        trace->live.at[i].at_ns -= zero_ns;
 }
 
 static bool is_late(const simulation *s)
@@ -531,6 +553,7 @@ fs_status sim_run(const ir_graph *graph, const plan *p,
 {
     int64_t start_ns = fs_now_ns();
     int32_t first = options->trace ? options->trace->events.n : 0;
+    int32_t first_live = options->trace ? options->trace->live.n : 0;
     simulation s = {.graph = graph,
                     .p = p,
                     .timing = timing,
@@ -543,11 +566,15 @@ fs_status sim_run(const ir_graph *graph, const plan *p,
         /* The last step but one, if there are three: in the last, what the
          * next would have begun early is missing. */
         s.measured_step = s.steps >= 3 ? s.steps - 2 : s.steps - 1;
+        s.first_measured =
+            options->jitter > 0 && s.steps >= 3 ? 1 : s.measured_step;
         sim_resources_make(&s.resources, p, cluster, s.arena);
         make_roles(&s);
         make_streams(&s);
         make_lines(&s);
         s.repeats = sim_repeats_create(&s);
+        s.watch = sim_watch_create(&s);
+        s.noise = sim_noise_create(&s);
         status = play(&s, err);
     }
     if (status == FS_OK) {
@@ -556,7 +583,7 @@ fs_status sim_run(const ir_graph *graph, const plan *p,
         result.wall_s = (double)(fs_now_ns() - start_ns) * 1e-9;
         *out = result;
         if (options->trace)
-            shift_trace(options->trace, first);
+            shift_trace(options->trace, first, first_live);
     }
     fs_arena_destroy(s.arena);
     return status;
