@@ -12,7 +12,10 @@ typedef struct ahead {
     plan_role *role;
     fs_arena *scratch;
     int32_t first, end;   /* the section's tasks */
-    bool *free;           /* [tasks] waits for nothing of its section */
+    bool *free;           /* [tasks] waits for nothing of its section: a
+                             collective, or a kernel that only such ones wait
+                             for (the cast of a shard) */
+    bool *local;          /* [tasks] a kernel that may be one */
     int32_t *reader;      /* [tasks] the first of its section that reads what it
                              makes; of what waits for nothing too, theirs; -1 */
     FS_VEC(int32_t) list; /* those to be placed, ascending */
@@ -29,11 +32,50 @@ static void find_free(ahead *x, int32_t t)
     const plan_task *task = &x->role->tasks[t];
 
     x->reader[t] = -1;
-    x->free[t] = task->comm >= 0;
+    x->free[t] = task->comm >= 0 || x->local[t];
     for (int32_t i = 0; i < task->n_in; i++) {
         int32_t producer = x->role->registers[task->in[i]].producer;
         if (is_here(x, producer) && producer != t && !x->free[producer])
             x->free[t] = false;
+    }
+}
+
+/* A kernel, or boxing without others, that reads nothing of a micro-batch: what
+ * is computed again in the backward pass does. */
+static bool is_of_step(const ahead *x, int32_t t)
+{
+    const plan_task *task = &x->role->tasks[t];
+    bool all = task->kind == PLAN_COMPUTE ||
+               (task->kind == PLAN_BOX && task->comm < 0);
+
+    for (int32_t i = 0; i < task->n_in && all; i++) {
+        const plan_register *r = &x->role->registers[task->in[i]];
+        all = r->per_step || r->persistent || is_here(x, r->producer);
+    }
+    return all;
+}
+
+/* Free kernels that something else waits for than what is free stay where they
+ * are, and what waits for these too. */
+static void find_local(ahead *x)
+{
+    bool *read = fs_new(x->scratch, bool, x->role->n_tasks);
+
+    for (int32_t t = x->first; t < x->end; t++)
+        x->local[t] = is_of_step(x, t);
+    for (int32_t t = x->first; t < x->end; t++)
+        find_free(x, t);
+    for (int32_t t = x->end - 1; t >= x->first; t--) {
+        const plan_task *task = &x->role->tasks[t];
+        const bool stays = !x->free[t] || (x->local[t] && !read[t]);
+        for (int32_t i = 0; i < task->n_in; i++) {
+            int32_t producer = x->role->registers[task->in[i]].producer;
+            if (!is_here(x, producer) || producer == t)
+                continue;
+            read[producer] = true;
+            x->local[producer] &= !stays;
+        }
+        x->local[t] &= !stays;
     }
 }
 
@@ -58,6 +100,7 @@ static int64_t bytes_made(const ahead *x, int32_t t)
 
 static void find_list(ahead *x)
 {
+    find_local(x);
     for (int32_t t = x->first; t < x->end; t++)
         find_free(x, t);
     for (int32_t t = x->end - 1; t >= x->first; t--)
@@ -114,6 +157,7 @@ void plan_lower_ahead(lowering *l, plan_role *role)
     ahead x = {.role = role,
                .scratch = l->scratch,
                .free = fs_new(l->scratch, bool, role->n_tasks),
+               .local = fs_new(l->scratch, bool, role->n_tasks),
                .reader = fs_new(l->scratch, int32_t, role->n_tasks)};
 
     for (; x.first < role->n_tasks; x.first = x.end) {

@@ -38,11 +38,18 @@ static int64_t reads_late(const behind *x, int32_t t)
     return bytes;
 }
 
+/* Kernels, and what boxes without others. */
+static bool is_local(const plan_task *task)
+{
+    return task->kind == PLAN_COMPUTE ||
+           (task->kind == PLAN_BOX && task->comm < 0);
+}
+
 /* From the last task to the first: whose reader is no kernel that moves. */
 static void note_wanted(behind *x, int32_t t)
 {
     const plan_task *task = &x->role->tasks[t];
-    const bool may_move = task->kind == PLAN_COMPUTE && !x->wanted[t];
+    const bool may_move = is_local(task) && !x->wanted[t];
     for (int32_t i = 0; i < task->n_in && !may_move; i++) {
         const int32_t p = producer_of(x, task, i);
         if (p >= 0 && p != t)
@@ -58,7 +65,7 @@ static bool find_moves(behind *x)
     for (int32_t t = x->end - 1; t >= x->first; t--)
         note_wanted(x, t);
     for (int32_t t = x->first; t < x->end; t++) {
-        x->moves[t] = x->role->tasks[t].kind == PLAN_COMPUTE && !x->wanted[t] &&
+        x->moves[t] = is_local(&x->role->tasks[t]) && !x->wanted[t] &&
                       reads_late(x, t) > 0;
         any |= x->moves[t];
     }
