@@ -1,6 +1,7 @@
 noinst_LIBRARIES += src/sim/libfs_sim.a
 src_sim_libfs_sim_a_SOURCES = src/sim/sim.c src/sim/sim.h src/sim/parts.h \
-  src/sim/resources.c src/sim/meter.c src/sim/heap.c src/sim/repeat.c
+  src/sim/resources.c src/sim/resources.h src/sim/meter.c src/sim/meter.h \
+  src/sim/heap.c src/sim/heap.h src/sim/make.c src/sim/play.c src/sim/repeat.c
 
 check_PROGRAMS += tests/sim_run_test
 tests_sim_run_test_SOURCES = tests/sim_run_test.c tests/plan_hand.h tests/tap.h

@@ -1,5 +1,5 @@
 #include "config.h"
-#include "sim/parts.h"
+#include "sim/resources.h"
 
 /* Ranks of a role in each pool of cores. A pool's cores are set meanwhile. */
 static void place_role(sim_resources *r, const plan_role *role, int32_t index,
@@ -77,6 +77,14 @@ void sim_resources_make(sim_resources *r, const plan *p,
         place_role(r, &p->roles[i], i, arena);
     for (int32_t i = 0; i < p->n_channels; i++)
         place_channel(r, p, i, arena);
+}
+
+bool sim_cores_shared(const sim_resources *r, int32_t role)
+{
+    for (int32_t i = 0; i < r->n_pools[role]; i++)
+        if (r->cores[r->pools[role][i].at] > 0)
+            return true;
+    return false;
 }
 
 void sim_cores_change(sim_resources *r, int32_t role, sim_thread thread,

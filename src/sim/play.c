@@ -1,0 +1,415 @@
+/* From instant to instant: what ends, what may start then, what has another
+ * share of its resources. */
+#include "config.h"
+#include "sim/parts.h"
+
+#include "base/clock.h"
+
+enum { PS_PER_NS = 1000, LOOK_AT_CLOCK = 1024 };
+
+/* A demand in picoseconds times a fixed-point share. */
+__extension__ typedef __int128 wide;
+
+/* ---- one stream ---- */
+
+static const sim_task *head_task(const simulation *s, int32_t stream)
+{
+    const sim_job *job = &s->jobs[stream];
+    return &s->tasks[job->role][s->actors[job->role]->cursor[job->stream].task];
+}
+
+static const plan_task *head_of_plan(const simulation *s, int32_t stream)
+{
+    const sim_job *job = &s->jobs[stream];
+    const int32_t t = s->actors[job->role]->cursor[job->stream].task;
+    return &s->p->roles[job->role].tasks[t];
+}
+
+static sim_thread thread_of(const sim_task *task)
+{
+    return task->loads ? SIM_THREAD_LOAD : SIM_THREAD_MAIN;
+}
+
+/* Bytes: an output is live from the first firing that writes it; what a
+ * completion released is told by the counts before and after. */
+static int64_t claimed_bytes(const simulation *s, int32_t stream)
+{
+    const sim_job *job = &s->jobs[stream];
+    const plan_task *task = head_of_plan(s, stream);
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < task->n_out; i++) {
+        const plan_register *g =
+            &s->p->roles[job->role].registers[task->out[i]];
+        if (g->persistent ||
+            (g->per_step &&
+             !plan_actor_first_firing(s->actors[job->role], job->stream)))
+            continue;
+        bytes += g->bytes;
+    }
+    return bytes;
+}
+
+static int64_t released_bytes(const simulation *s, int32_t r, int32_t t)
+{
+    const plan_register *registers = s->p->roles[r].registers;
+    const plan_actors *a = s->actors[r];
+    const plan_actor_task *task = &a->tasks[t];
+    const int32_t *regs = a->in_out + task->first;
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < task->n_in + task->n_out; i++)
+        if (!a->registers[regs[i]].persistent)
+            bytes += a->released[regs[i]] * registers[regs[i]].bytes;
+    return bytes;
+}
+
+static void fire(simulation *s, int32_t stream)
+{
+    const sim_job *job = &s->jobs[stream];
+    const sim_task *task = head_task(s, stream);
+    sim_meter *m = &s->meters[job->role];
+    sim_meter_advance(m, s->now_ns, s->begun);
+    if (job->span) {
+        sim_meter_start(m, job->span, s->now_ns);
+    } else {
+        sim_meter_claim(m, claimed_bytes(s, stream));
+        sim_meter_count(m, task, 1);
+    }
+    if (task->on_core) {
+        sim_cores_change(&s->resources, job->role, thread_of(task), 1);
+        s->shares_change = true;
+    }
+    plan_actor_fire(s->actors[job->role], job->stream);
+}
+
+static void record(simulation *s, int32_t stream, int64_t start_ns)
+{
+    int32_t r = s->role_of[stream], local = s->jobs[stream].stream;
+    const plan_cursor *c = &s->actors[r]->cursor[local];
+    plan_trace *trace = s->options->trace;
+    if (!trace || c->step != s->steps - 1)
+        return;
+    plan_event event = {.rank = s->p->roles[r].first_rank,
+                        .stream = local,
+                        .task = c->task,
+                        .micro_batch =
+                            plan_actor_micro_batch(s->actors[r], local),
+                        .step = c->step,
+                        .ready_ns = s->heads[stream].ready_ns,
+                        .start_ns = start_ns,
+                        .end_ns = s->now_ns};
+    fs_push(trace->arena, &trace->events, event);
+}
+
+static void read_meters(simulation *s, sim_meter *to)
+{
+    for (int32_t r = 0; r < s->p->n_roles; r++) {
+        sim_meter_advance(&s->meters[r], s->now_ns, s->begun);
+        to[r] = s->meters[r];
+    }
+}
+
+static void count_done(simulation *s, int64_t step, int32_t n)
+{
+    s->n_events += n;
+    s->left[step] -= n;
+    if (s->left[step] > 0)
+        return;
+    s->end_ns[step] = s->now_ns;
+    read_meters(s, s->at_end[step]);
+}
+
+/* One task; returns the bytes let go of. */
+static int64_t complete_task(simulation *s, int32_t stream)
+{
+    const sim_job *job = &s->jobs[stream];
+    const sim_task *task = head_task(s, stream);
+    plan_actors *a = s->actors[job->role];
+    const int32_t t = a->cursor[job->stream].task;
+    sim_meter_count(&s->meters[job->role], task, -1);
+    if (task->on_core) {
+        sim_cores_change(&s->resources, job->role, thread_of(task), -1);
+        s->shares_change = true;
+    }
+    const int64_t bytes = released_bytes(s, job->role, t);
+    plan_actor_done(a, job->stream);
+    return released_bytes(s, job->role, t) - bytes;
+}
+
+static void complete(simulation *s, int32_t stream, int64_t start_ns)
+{
+    sim_job *job = &s->jobs[stream];
+    const int32_t r = job->role;
+    const int64_t step = s->actors[r]->cursor[job->stream].step;
+    const sim_span *span = job->span;
+    sim_meter_advance(&s->meters[r], s->now_ns, s->begun);
+    record(s, stream, start_ns);
+    job->span = NULL;
+    s->meters[r].live_bytes -=
+        span ? plan_actor_chain_done(s->actors[r], job->stream, span->chain)
+             : complete_task(s, stream);
+    s->heads[stream].ready_ns = -1;
+    s->touched[r / 64] |= (uint64_t)1 << r % 64;
+    count_done(s, step, span ? span->chain->n : 1);
+}
+
+/* ---- jobs ---- */
+
+static void schedule_end(simulation *s, int32_t j)
+{
+    sim_job *job = &s->jobs[j];
+    int64_t after_ns;
+    if (job->rate == SIM_RATE_FULL) {
+        after_ns = (job->left_ps + PS_PER_NS - 1) / PS_PER_NS;
+    } else {
+        wide scaled = (wide)job->left_ps << SIM_RATE_BITS;
+        wide per_ns = (wide)job->rate * PS_PER_NS;
+        after_ns = (int64_t)((scaled + per_ns - 1) / per_ns);
+    }
+    sim_heap_set(&s->heap, (sim_event){s->now_ns + after_ns, s->sequence++, j});
+}
+
+static void start_job(simulation *s, int32_t j, int32_t line, int64_t demand_ps)
+{
+    sim_job *job = &s->jobs[j];
+    job->line = line;
+    job->left_ps = demand_ps;
+    job->start_ns = job->updated_ns = s->now_ns;
+    job->on_link = line >= s->p->n_comms;
+    job->rate = 0;
+    if (job->on_link) {
+        sim_channel_change(&s->resources, line - s->p->n_comms, 1);
+        s->shares_change = true;
+    }
+    if (job->on_core || job->on_link) {
+        job->running = s->running.n;
+        fs_push(s->arena, &s->running, j);
+        return; /* its share is set when all jobs of this instant have begun */
+    }
+    job->rate = SIM_RATE_FULL;
+    schedule_end(s, j);
+}
+
+static double line_rate(const simulation *s, const sim_job *job)
+{
+    const sim_line *line = &s->lines[job->line];
+    double rate = 1;
+    for (int32_t i = 0; i < line->n_members && job->on_core; i++) {
+        double its = sim_cores_rate(&s->resources, s->role_of[line->arrived[i]],
+                                    SIM_THREAD_MAIN);
+        rate = its < rate ? its : rate;
+    }
+    if (job->on_link) {
+        double its = sim_channel_rate(&s->resources, job->line - s->p->n_comms);
+        rate = its < rate ? its : rate;
+    }
+    return rate;
+}
+
+static double job_rate(const simulation *s, int32_t j)
+{
+    const sim_job *job = &s->jobs[j];
+    if (job->line >= 0)
+        return line_rate(s, job);
+    return sim_cores_rate(&s->resources, job->role, thread_of(head_task(s, j)));
+}
+
+static void set_rate(simulation *s, int32_t j)
+{
+    sim_job *job = &s->jobs[j];
+    int64_t rate = (int64_t)(job_rate(s, j) * (double)SIM_RATE_FULL + 0.5);
+    rate = rate < 1 ? 1 : rate;
+    if (rate == job->rate)
+        return;
+    wide done = (wide)(s->now_ns - job->updated_ns) * PS_PER_NS * job->rate >>
+                SIM_RATE_BITS;
+    job->left_ps = done < job->left_ps ? job->left_ps - (int64_t)done : 0;
+    job->updated_ns = s->now_ns;
+    job->rate = rate;
+    schedule_end(s, j);
+}
+
+/* After starts and ends: whoever has another share now gets another end. */
+static void set_rates(simulation *s)
+{
+    if (!s->shares_change)
+        return;
+    s->shares_change = false;
+    for (int32_t i = 0; i < s->running.n; i++)
+        set_rate(s, s->running.at[i]);
+}
+
+static void end_job(simulation *s, int32_t j)
+{
+    sim_job *job = &s->jobs[j];
+    if (job->on_core || job->on_link) {
+        int32_t last = s->running.at[--s->running.n];
+        s->running.at[job->running] = last;
+        s->jobs[last].running = job->running;
+    }
+    if (job->line < 0) {
+        complete(s, j, job->start_ns);
+        return;
+    }
+    if (job->on_link) {
+        sim_channel_change(&s->resources, job->line - s->p->n_comms, -1);
+        s->shares_change = true;
+    }
+    sim_line *line = &s->lines[job->line];
+    line->n_arrived = 0;
+    for (int32_t i = 0; i < line->n_members; i++)
+        complete(s, line->arrived[i], job->start_ns);
+}
+
+/* ---- heads ---- */
+
+static void start_meeting(simulation *s, int32_t line)
+{
+    const sim_line *l = &s->lines[line];
+    int32_t lead = l->arrived[0];
+    int64_t demand_ps = 0;
+    s->jobs[lead].on_core = false;
+    for (int32_t i = 0; i < l->n_members; i++) {
+        const sim_task *task = head_task(s, l->arrived[i]);
+        if (task->demand_ps > demand_ps)
+            demand_ps = task->demand_ps;
+        s->jobs[lead].on_core |= task->on_core;
+        fire(s, l->arrived[i]);
+    }
+    start_job(s, lead, line, demand_ps);
+}
+
+/* The chain that begins with a head that is ready, if all of it may run. What
+ * a trace shows is played task by task. */
+static const sim_span *span_at(const simulation *s, int32_t stream)
+{
+    const sim_job *job = &s->jobs[stream];
+    const plan_actors *a = s->actors[job->role];
+    const plan_cursor *c = &a->cursor[job->stream];
+    if (!s->spans[job->role] || (s->options->trace && c->step == s->steps - 1))
+        return NULL;
+    const sim_span *span =
+        s->spans[job->role][c->task * PLAN_CHAIN_VARIANTS +
+                            plan_actor_variant(a, job->stream)];
+    if (!span || !plan_actor_chain_ready(a, job->stream, span->chain))
+        return NULL;
+    return span;
+}
+
+static void start_span(simulation *s, int32_t stream, const sim_span *span)
+{
+    sim_job *job = &s->jobs[stream];
+    s->heads[stream].ready_ns = s->now_ns;
+    job->span = span;
+    job->on_core = false;
+    fire(s, stream);
+    start_job(s, stream, -1, span->end_ns[span->chain->n - 1] * PS_PER_NS);
+}
+
+/* The head has become ready: it starts, or waits for those it meets. */
+static void arrive(simulation *s, int32_t stream)
+{
+    const sim_task *task = head_task(s, stream);
+    sim_line *l = task->line < 0 ? NULL : &s->lines[task->line];
+    const sim_span *span = span_at(s, stream);
+    if (span) {
+        start_span(s, stream, span);
+        return;
+    }
+    if (l && l->n_arrived == l->n_members)
+        return; /* still in use by another stream; comes again when it ends */
+    if (!s->heads[stream].waits)
+        s->heads[stream].ready_ns = s->now_ns;
+    if (l) {
+        l->arrived[l->n_arrived++] = stream;
+        if (l->n_arrived == l->n_members)
+            start_meeting(s, task->line);
+        return;
+    }
+    s->heads[stream].waits =
+        !plan_actor_turn(s->actors[s->role_of[stream]], s->jobs[stream].stream);
+    if (s->heads[stream].waits)
+        return;
+    s->jobs[stream].on_core = task->on_core;
+    fire(s, stream);
+    start_job(s, stream, -1, task->demand_ps);
+}
+
+static void start_role(simulation *s, int32_t r)
+{
+    const int32_t first = s->first_stream[r];
+    for (int32_t i = first; i < s->first_stream[r + 1]; i++)
+        if (s->heads[i].waits || (s->heads[i].ready_ns < 0 &&
+                                  plan_actor_ready(s->actors[r], i - first)))
+            arrive(s, i);
+}
+
+static void start_ready(simulation *s)
+{
+    s->begun = true;
+    for (int32_t w = 0; w <= s->p->n_roles / 64; w++) {
+        uint64_t bits = s->touched[w];
+        s->touched[w] = 0;
+        for (; bits; bits &= bits - 1)
+            start_role(s, 64 * w + __builtin_ctzll(bits));
+    }
+}
+
+/* Ends everything due at the next instant; false when nothing runs. */
+static bool end_next(simulation *s)
+{
+    if (s->heap.n == 0)
+        return false;
+    const int64_t next_ns = s->heap.at[0].time_ns;
+    if (next_ns > s->now_ns)
+        s->begun = false;
+    s->now_ns = next_ns;
+    while (s->heap.n > 0 && s->heap.at[0].time_ns == next_ns)
+        end_job(s, sim_heap_pop(&s->heap).job);
+    return true;
+}
+
+/* ---- the run ---- */
+
+static bool finished(const simulation *s)
+{
+    for (int32_t r = 0; r < s->p->n_roles; r++)
+        if (!plan_actors_finished(s->actors[r]))
+            return false;
+    return true;
+}
+
+static fs_status stalled(const simulation *s, fs_err *err)
+{
+    fs_text text = {.arena = s->arena};
+    for (int32_t i = 0; i < s->first_stream[s->p->n_roles]; i++) {
+        int32_t r = s->role_of[i], local = s->jobs[i].stream;
+        if (plan_actor_head(s->actors[r], local) < 0)
+            continue;
+        fs_text_add(&text, text.n ? "; " : "");
+        plan_actor_explain(s->actors[r], s->graph, local, &text);
+        if (s->heads[i].ready_ns >= 0)
+            fs_text_add(&text, ", but its peer does not come");
+    }
+    return fs_fail(err, FS_NO, "the plan stalls after %.9f s: %s",
+                   (double)s->now_ns * 1e-9, text.at);
+}
+
+static bool is_late(const simulation *s)
+{
+    return s->options->end && fs_end_reached(s->options->end);
+}
+
+fs_status sim_play(simulation *s, fs_err *err)
+{
+    start_ready(s);
+    set_rates(s);
+    for (int64_t k = 0; end_next(s); k++) {
+        start_ready(s);
+        set_rates(s);
+        sim_repeats_skip(s->repeats, s);
+        if (k % LOOK_AT_CLOCK == 0 && is_late(s))
+            return fs_fail(err, FS_NO, "the simulation was ended after %.9f s",
+                           (double)s->now_ns * 1e-9);
+    }
+    return finished(s) ? FS_OK : stalled(s, err);
+}
