@@ -53,6 +53,7 @@ static void list_registers(plan_actors *a, fs_arena *arena)
         its->first = n;
         its->n_out = task->n_out;
         its->keeps_place = plan_task_keeps_place(role, a->leader, t);
+        its->computes = plan_task_computes(task);
         for (int32_t i = 0; i < task->n_in; i++)
             if (!stands_before(task->in, i))
                 a->in_out[n++] = task->in[i];
@@ -62,9 +63,14 @@ static void list_registers(plan_actors *a, fs_arena *arena)
     }
     for (int32_t r = 0; r < role->n_registers; r++) {
         const plan_register *reg = &role->registers[r];
-        a->registers[r] = (plan_actor_register){
-            reg->producer, reg->count,    reg->n_consumers,
-            buffers,       reg->per_step, reg->persistent};
+        a->registers[r] =
+            (plan_actor_register){.producer = reg->producer,
+                                  .count = reg->count,
+                                  .n_consumers = reg->n_consumers,
+                                  .first_buffer = buffers,
+                                  .bytes = reg->persistent ? 0 : reg->bytes,
+                                  .per_step = reg->per_step,
+                                  .persistent = reg->persistent};
         buffers += reg->count;
     }
     a->readers = fs_new(arena, int32_t, buffers);
@@ -102,15 +108,18 @@ static void find_slots(plan_actors *a)
     }
 }
 
-/* A piece of `reg` is complete: its consumers may read it. */
-static void hand_on(plan_actors *a, int32_t reg)
+/* A piece of `reg` is complete: its consumers may read it. Returns the bytes
+ * that none of them holds. */
+static int64_t hand_on(plan_actors *a, int32_t reg)
 {
     const plan_actor_register *r = &a->registers[reg];
     int64_t piece = a->produced[reg]++;
-    if (r->n_consumers == 0)
+    if (r->n_consumers == 0) {
         a->released[reg]++;
-    else
-        a->readers[plan_actor_buffer(r, piece)] = r->n_consumers;
+        return r->bytes;
+    }
+    a->readers[plan_actor_buffer(r, piece)] = r->n_consumers;
+    return 0;
 }
 
 plan_actors *plan_actors_create(const plan *p, const plan_role *role,
@@ -127,6 +136,8 @@ plan_actors *plan_actors_create(const plan *p, const plan_role *role,
     a->cursor = fs_new(arena, plan_cursor, role->n_streams);
     a->leader = fs_new(arena, int32_t, role->n_streams);
     plan_stream_leaders(role, a->leader);
+    for (int32_t s = 0; s < role->n_streams; s++)
+        a->n_compute += role->streams[s].kind == PLAN_STREAM_COMPUTE;
     a->n_sections = plan_n_sections(role);
     a->section = fs_new(arena, int32_t, role->n_slots);
     a->micro_batch = fs_new(arena, int32_t, role->n_slots);
@@ -223,12 +234,12 @@ static bool goes_before(const plan_actors *a, int32_t stream, int32_t other)
 bool plan_actor_turn(const plan_actors *a, int32_t stream)
 {
     const plan_role *role = a->role;
-    if (!plan_task_computes(&role->tasks[a->cursor[stream].task]))
+    if (a->n_compute < 2 || !a->tasks[a->cursor[stream].task].computes)
         return true;
     for (int32_t s = 0; s < role->n_streams; s++) {
         int32_t head = a->cursor[s].task;
         if (s == stream || role->streams[s].kind != PLAN_STREAM_COMPUTE ||
-            head < 0 || !plan_task_computes(&role->tasks[head]))
+            head < 0 || !a->tasks[head].computes)
             continue;
         if (a->cursor[s].busy ||
             (plan_actor_ready(a, s) && goes_before(a, s, stream)))
@@ -237,24 +248,37 @@ bool plan_actor_turn(const plan_actors *a, int32_t stream)
     return true;
 }
 
-void plan_actor_fire(plan_actors *a, int32_t stream)
+int64_t plan_actor_fire(plan_actors *a, int32_t stream)
 {
-    FS_ASSERT(plan_actor_ready(a, stream));
-    a->cursor[stream].busy = true;
+    plan_cursor *c = &a->cursor[stream];
+    FS_ASSERT(c->task >= 0 && !c->busy);
+    const plan_actor_task *task = &a->tasks[c->task];
+    const int32_t *out = a->in_out + task->first + task->n_in;
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < task->n_out; i++) {
+        const plan_actor_register *r = &a->registers[out[i]];
+        if (!r->per_step || plan_actor_first_firing(a, stream))
+            bytes += r->bytes;
+    }
+    c->busy = true;
+    return bytes;
 }
 
 /* A consumer that reads a per-step register every micro-batch lets go of it
  * after its last. */
-static void release(plan_actors *a, const plan_cursor *c, int32_t reg,
-                    bool last)
+static int64_t release(plan_actors *a, const plan_cursor *c, int32_t reg,
+                       bool last)
 {
     const plan_actor_register *r = &a->registers[reg];
     if (r->producer < 0 || r->producer == c->task ||
         ((r->per_step || r->persistent) && !last))
-        return;
-    if (--a->readers[plan_actor_buffer(
-            r, plan_actor_piece_of(a, c, r, false))] == 0)
-        a->released[reg]++;
+        return 0;
+    int32_t *left =
+        &a->readers[plan_actor_buffer(r, plan_actor_piece_of(a, c, r, false))];
+    if (--*left > 0)
+        return 0;
+    a->released[reg]++;
+    return r->bytes;
 }
 
 void plan_actor_go_on(plan_actors *a, int32_t stream, int32_t next)
@@ -268,21 +292,23 @@ void plan_actor_go_on(plan_actors *a, int32_t stream, int32_t next)
     settle_cursor(a, stream);
 }
 
-void plan_actor_done(plan_actors *a, int32_t stream)
+int64_t plan_actor_done(plan_actors *a, int32_t stream)
 {
     plan_cursor *c = &a->cursor[stream];
     FS_ASSERT(c->busy);
     const plan_actor_task *task = &a->tasks[c->task];
     const int32_t *in = a->in_out + task->first, *out = in + task->n_in;
     const bool last = plan_actor_last_firing(a, stream);
+    int64_t bytes = 0;
     for (int32_t i = 0; i < task->n_in; i++)
-        release(a, c, in[i], last);
+        bytes += release(a, c, in[i], last);
     for (int32_t i = 0; i < task->n_out; i++) {
         const plan_actor_register *r = &a->registers[out[i]];
         if (last || !(r->per_step || r->persistent))
-            hand_on(a, out[i]);
+            bytes += hand_on(a, out[i]);
     }
     plan_actor_go_on(a, stream, task->next);
+    return bytes;
 }
 
 bool plan_actors_finished(const plan_actors *a)

@@ -23,12 +23,13 @@ typedef struct plan_cursor {
  * distinct registers that it reads at `first`, behind them those it writes. */
 typedef struct plan_actor_register {
     int32_t producer, count, n_consumers, first_buffer;
+    int64_t bytes; /* that come and go: 0 when persistent */
     bool per_step, persistent;
 } plan_actor_register;
 typedef struct plan_actor_task {
     int32_t first, n_in, n_out;
     int32_t next; /* of the same stream and section, or -1 */
-    bool keeps_place;
+    bool keeps_place, computes;
 } plan_actor_task;
 
 typedef struct plan_actors {
@@ -41,6 +42,7 @@ typedef struct plan_actors {
                             piece in each buffer */
     plan_cursor *cursor; /* [streams] */
     int32_t *leader;     /* [streams] plan_stream_leaders */
+    int32_t n_compute;   /* streams that compute */
     plan_actor_register *registers;
     plan_actor_task *tasks;
     int32_t *in_out;                 /* registers of tasks */
@@ -75,9 +77,11 @@ int64_t plan_actor_piece(const plan_actors *a, int32_t stream, int32_t reg,
                          bool writes);
 int64_t plan_actor_offset(const plan_actors *a, int32_t stream, int32_t reg,
                           bool writes);
-void plan_actor_fire(plan_actors *a, int32_t stream);
-/* The fired head has completed: hand on, release, advance the cursor. */
-void plan_actor_done(plan_actors *a, int32_t stream);
+/* The head, which may fire, does. Returns the bytes that it claims. */
+int64_t plan_actor_fire(plan_actors *a, int32_t stream);
+/* The fired head has completed: hand on, release, advance the cursor. Returns
+ * the bytes that nobody holds any more. */
+int64_t plan_actor_done(plan_actors *a, int32_t stream);
 bool plan_actors_finished(const plan_actors *a);
 /* Why the head of a stream cannot fire, for stall reports. */
 void plan_actor_explain(const plan_actors *a, const ir_graph *graph,

@@ -219,11 +219,10 @@ static void find_effects(chaining *c, plan_chain *chain)
     for (int32_t i = 0; i < c->touched.n; i++) {
         const int32_t reg = c->touched.at[i];
         const int32_t left = c->a->registers[reg].n_consumers - c->use[reg];
-        const plan_register *r = &c->role->registers[reg];
+        const plan_actor_register *r = &c->a->registers[reg];
         if (c->old_use[reg] > 0)
-            chain->read[chain->n_read++] =
-                (plan_chain_use){reg, c->old_use[reg],
-                                 c->lone[reg] || r->persistent ? 0 : r->bytes};
+            chain->read[chain->n_read++] = (plan_chain_use){
+                reg, c->old_use[reg], c->lone[reg] ? 0 : r->bytes};
         if (c->makes[reg] && left > 0)
             chain->made[chain->n_made++] = (plan_chain_use){reg, left, 0};
         else if (c->makes[reg])

@@ -70,12 +70,14 @@ static void make_roles(simulation *s)
     s->actors = fs_new(s->arena, plan_actors *, p->n_roles);
     s->first_stream = fs_new(s->arena, int32_t, p->n_roles + 1);
     s->touched = fs_new(s->arena, uint64_t, p->n_roles / 64 + 1);
+    s->woken = fs_new(s->arena, uint64_t, p->n_roles);
     s->meters = fs_new(s->arena, sim_meter, p->n_roles);
     for (int32_t r = 0; r < p->n_roles; r++) {
         const plan_role *role = &p->roles[r];
         s->actors[r] = plan_actors_create(p, role, s->steps, s->arena);
         s->first_stream[r + 1] = s->first_stream[r] + role->n_streams;
         s->touched[r / 64] |= (uint64_t)1 << r % 64;
+        s->woken[r] = UINT64_MAX;
         s->meters[r].live_bytes = sim_standing_bytes(role);
         s->meters[r].peak_bytes = s->meters[r].live_bytes;
         s->firings += firings_of(role, p->micro_batches);
@@ -103,6 +105,48 @@ static void make_streams(simulation *s)
             s->jobs[i].role = r;
             s->jobs[i].stream = i - s->first_stream[r];
         }
+}
+
+/* ---- who may go on ---- */
+
+/* Those that read what it makes or make what it reads, that keep a place behind
+ * it, or wait for their turn, to compute or on its line. */
+static uint64_t wakes(const simulation *s, int32_t r, int32_t t,
+                      const uint64_t *on_line)
+{
+    const plan_role *role = &s->p->roles[r];
+    const plan_actors *a = s->actors[r];
+    const plan_actor_task *task = &a->tasks[t];
+    const int32_t *regs = a->in_out + task->first;
+    const int32_t stream = role->tasks[t].stream, line = s->tasks[r][t].line;
+    uint64_t bits = sim_stream_bit(stream) | (line < 0 ? 0 : on_line[line]);
+    for (int32_t i = 0; i < task->n_in + task->n_out; i++) {
+        const plan_register *reg = &role->registers[regs[i]];
+        if (i < task->n_in && reg->producer >= 0)
+            bits |= sim_stream_bit(role->tasks[reg->producer].stream);
+        for (int32_t k = 0; i >= task->n_in && k < reg->n_consumers; k++)
+            bits |= sim_stream_bit(role->tasks[reg->consumers[k]].stream);
+    }
+    for (int32_t i = 0; i < role->n_streams; i++)
+        if (a->leader[i] == stream ||
+            (a->n_compute > 1 && role->streams[i].kind == PLAN_STREAM_COMPUTE))
+            bits |= sim_stream_bit(i);
+    return bits;
+}
+
+static void find_wakes(simulation *s)
+{
+    const int32_t n_lines = s->p->n_comms + s->p->n_channels;
+    for (int32_t r = 0; r < s->p->n_roles; r++) {
+        const plan_role *role = &s->p->roles[r];
+        uint64_t *on_line = fs_new(s->arena, uint64_t, n_lines);
+        for (int32_t t = 0; t < role->n_tasks; t++)
+            if (s->tasks[r][t].line >= 0)
+                on_line[s->tasks[r][t].line] |=
+                    sim_stream_bit(role->tasks[t].stream);
+        for (int32_t t = 0; t < role->n_tasks; t++)
+            s->tasks[r][t].wakes = wakes(s, r, t, on_line);
+    }
 }
 
 /* ---- chains ---- */
@@ -169,6 +213,7 @@ void sim_make(simulation *s, const hw_cluster *cluster)
     make_roles(s);
     make_streams(s);
     make_lines(s);
+    find_wakes(s);
     make_chains(s);
     s->repeats = sim_repeats_create(s);
 }

@@ -20,6 +20,7 @@ sim_span *sim_span_make(const plan_actors *a, int32_t head,
         const int64_t ns = (tasks[t].demand_ps + PS_PER_NS - 1) / PS_PER_NS;
         if (ns == 0)
             return NULL;
+        span->wakes |= tasks[t].wakes;
         span->end_ns[k] = end_ns += ns;
         span->busy_ns[k] = busy_ns += tasks[t].computes ? ns : 0;
         span->comm_ns[k] = comm_ns += tasks[t].communicates ? ns : 0;

@@ -10,11 +10,20 @@ typedef struct sim_task {
     int32_t line; /* communicator, or behind those the channel; -1: none */
     bool on_core; /* of cores that are shared */
     bool loads, computes, communicates, occupies;
+    uint64_t wakes; /* streams of its role that may go on when it is done
+                       (sim_stream_bit) */
 } sim_task;
+
+/* A bit for each stream; the last is of all from there on. */
+static inline uint64_t sim_stream_bit(int32_t stream)
+{
+    return (uint64_t)1 << (stream < 63 ? stream : 63);
+}
 
 /* A chain over time: [n] of each. */
 typedef struct sim_span {
     const plan_chain *chain;
+    uint64_t wakes;
     int64_t *end_ns;            /* since its start */
     int64_t *busy_ns, *comm_ns; /* by then */
     int64_t *claims, *releases;

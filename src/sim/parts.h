@@ -52,7 +52,8 @@ typedef struct simulation {
     sim_line *lines;             /* communicators, then channels */
     FS_VEC(int32_t) running;     /* streams whose job shares something */
     bool shares_change;          /* since their rates were set */
-    uint64_t *touched; /* [roles] a bit each: heads may have become ready */
+    uint64_t *touched; /* [roles] a bit each: heads may have become ready, */
+    uint64_t *woken;   /* [roles] those of these streams */
     sim_resources resources;
     sim_heap heap;
     sim_meter *meters; /* [roles] */

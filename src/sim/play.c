@@ -18,48 +18,9 @@ static const sim_task *head_task(const simulation *s, int32_t stream)
     return &s->tasks[job->role][s->actors[job->role]->cursor[job->stream].task];
 }
 
-static const plan_task *head_of_plan(const simulation *s, int32_t stream)
-{
-    const sim_job *job = &s->jobs[stream];
-    const int32_t t = s->actors[job->role]->cursor[job->stream].task;
-    return &s->p->roles[job->role].tasks[t];
-}
-
 static sim_thread thread_of(const sim_task *task)
 {
     return task->loads ? SIM_THREAD_LOAD : SIM_THREAD_MAIN;
-}
-
-/* Bytes: an output is live from the first firing that writes it; what a
- * completion released is told by the counts before and after. */
-static int64_t claimed_bytes(const simulation *s, int32_t stream)
-{
-    const sim_job *job = &s->jobs[stream];
-    const plan_task *task = head_of_plan(s, stream);
-    int64_t bytes = 0;
-    for (int32_t i = 0; i < task->n_out; i++) {
-        const plan_register *g =
-            &s->p->roles[job->role].registers[task->out[i]];
-        if (g->persistent ||
-            (g->per_step &&
-             !plan_actor_first_firing(s->actors[job->role], job->stream)))
-            continue;
-        bytes += g->bytes;
-    }
-    return bytes;
-}
-
-static int64_t released_bytes(const simulation *s, int32_t r, int32_t t)
-{
-    const plan_register *registers = s->p->roles[r].registers;
-    const plan_actors *a = s->actors[r];
-    const plan_actor_task *task = &a->tasks[t];
-    const int32_t *regs = a->in_out + task->first;
-    int64_t bytes = 0;
-    for (int32_t i = 0; i < task->n_in + task->n_out; i++)
-        if (!a->registers[regs[i]].persistent)
-            bytes += a->released[regs[i]] * registers[regs[i]].bytes;
-    return bytes;
 }
 
 static void fire(simulation *s, int32_t stream)
@@ -68,17 +29,17 @@ static void fire(simulation *s, int32_t stream)
     const sim_task *task = head_task(s, stream);
     sim_meter *m = &s->meters[job->role];
     sim_meter_advance(m, s->now_ns, s->begun);
+    const int64_t bytes = plan_actor_fire(s->actors[job->role], job->stream);
     if (job->span) {
         sim_meter_start(m, job->span, s->now_ns);
     } else {
-        sim_meter_claim(m, claimed_bytes(s, stream));
+        sim_meter_claim(m, bytes);
         sim_meter_count(m, task, 1);
     }
     if (task->on_core) {
         sim_cores_change(&s->resources, job->role, thread_of(task), 1);
         s->shares_change = true;
     }
-    plan_actor_fire(s->actors[job->role], job->stream);
 }
 
 static void record(simulation *s, int32_t stream, int64_t start_ns)
@@ -123,16 +84,12 @@ static int64_t complete_task(simulation *s, int32_t stream)
 {
     const sim_job *job = &s->jobs[stream];
     const sim_task *task = head_task(s, stream);
-    plan_actors *a = s->actors[job->role];
-    const int32_t t = a->cursor[job->stream].task;
     sim_meter_count(&s->meters[job->role], task, -1);
     if (task->on_core) {
         sim_cores_change(&s->resources, job->role, thread_of(task), -1);
         s->shares_change = true;
     }
-    const int64_t bytes = released_bytes(s, job->role, t);
-    plan_actor_done(a, job->stream);
-    return released_bytes(s, job->role, t) - bytes;
+    return plan_actor_done(s->actors[job->role], job->stream);
 }
 
 static void complete(simulation *s, int32_t stream, int64_t start_ns)
@@ -144,6 +101,7 @@ static void complete(simulation *s, int32_t stream, int64_t start_ns)
     sim_meter_advance(&s->meters[r], s->now_ns, s->begun);
     record(s, stream, start_ns);
     job->span = NULL;
+    s->woken[r] |= span ? span->wakes : head_task(s, stream)->wakes;
     s->meters[r].live_bytes -=
         span ? plan_actor_chain_done(s->actors[r], job->stream, span->chain)
              : complete_task(s, stream);
@@ -334,13 +292,26 @@ static void arrive(simulation *s, int32_t stream)
     start_job(s, stream, -1, task->demand_ps);
 }
 
+static void try_stream(simulation *s, int32_t r, int32_t i)
+{
+    if (s->heads[i].waits ||
+        (s->heads[i].ready_ns < 0 &&
+         plan_actor_ready(s->actors[r], s->jobs[i].stream)))
+        arrive(s, i);
+}
+
 static void start_role(simulation *s, int32_t r)
 {
     const int32_t first = s->first_stream[r];
-    for (int32_t i = first; i < s->first_stream[r + 1]; i++)
-        if (s->heads[i].waits || (s->heads[i].ready_ns < 0 &&
-                                  plan_actor_ready(s->actors[r], i - first)))
-            arrive(s, i);
+    uint64_t bits = s->woken[r];
+    s->woken[r] = 0;
+    for (; bits && first < s->first_stream[r + 1]; bits &= bits - 1) {
+        const int32_t bit = __builtin_ctzll(bits);
+        const int32_t end = bit < 63 ? first + bit + 1 : s->first_stream[r + 1];
+        for (int32_t i = first + bit; i < end && i < s->first_stream[r + 1];
+             i++)
+            try_stream(s, r, i);
+    }
 }
 
 static void start_ready(simulation *s)
