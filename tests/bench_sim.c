@@ -86,7 +86,7 @@ int main(void)
         if (!make(&cases[i], &w))
             return 1;
         sim_result full = play(&w, true), r = play(&w, false);
-        printf("%s pp %d m %d%s: %.17g s; full %.1f ms %.2f M events/s; "
+        printf("%s pp %d m %d%s: %.12f s; full %.1f ms %.2f M events/s; "
                "collapsed %.2f ms, %lld of %lld skipped\n",
                cases[i].cluster, cases[i].pp, cases[i].micro_batches,
                cases[i].overlap ? " overlap" : "", full.iteration_s,

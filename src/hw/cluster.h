@@ -7,8 +7,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"
-
-#include <stdbool.h>
+#include "hw/wiring.h"
 
 /* A link, one direction. Seconds for b bytes = latency_s + b / bandwidth_bps.
  */
@@ -56,6 +55,7 @@ typedef struct hw_group {
                        rank that waits has given its core up */
     int32_t cores_per_node; /* > 0: the devices of a node are processes that
                                share this many cores; 0: they share nothing */
+    hw_wiring wiring;
 } hw_group;
 
 typedef struct hw_cluster {
@@ -65,14 +65,16 @@ typedef struct hw_cluster {
     hw_link outer;         /* a node with the others: all its NICs together */
     int32_t nics_per_node; /* equal parts of outer; one device's flow uses one
                               at most. 0 means 1 */
+    hw_fabric fabric;
     int32_t n_devices, n_nodes;
     const char *host; /* probed host's name, else NULL */
     uint64_t digest;  /* of its JSON form, name and host left out */
 } hw_cluster;
 
 /* `spec` is a path ending in .json, NODESxDEVICES:PATH for so much of it, or a
- * synthetic string; `data_dir` holds clusters/NAME.json device files. Zero devices, unknown names (the near ones
- * are listed) and malformed JSON (line, column) are FS_INVALID. */
+ * synthetic string; `data_dir` holds clusters/NAME.json device files. Zero
+ * devices, unknown names (the near ones are listed) and malformed JSON (line,
+ * column) are FS_INVALID. */
 /* The path that such a one names; NULL: none. */
 const char *hw_cluster_file(const char *spec);
 fs_status hw_cluster_open(const char *spec, const char *data_dir,

@@ -1,7 +1,7 @@
 noinst_LIBRARIES += src/hw/libfs_hw.a
 src_hw_libfs_hw_a_SOURCES = src/hw/cluster.c src/hw/cluster.h \
   src/hw/cluster_json.c src/hw/cluster_synthetic.c src/hw/parts.h \
-  src/hw/probe.c
+  src/hw/probe.c src/hw/links.c src/hw/links.h src/hw/wiring.h
 
 # Device files: NODESxDEVICES:NAME finds them here.
 clustersdir = $(pkgdatadir)/clusters

@@ -180,7 +180,8 @@ static bool *find_joins(const simulation *s, int32_t r)
         const sim_task *task = &s->tasks[r][t];
         joins[t] =
             !task->on_core && task->demand_ps > 0 &&
-            (task->line < 0 || (task->line < s->p->n_comms && own[task->line]));
+            (task->line < 0 || (task->line < s->p->n_comms && own[task->line] &&
+                                !s->shared[task->line]));
     }
     return joins;
 }
@@ -209,6 +210,7 @@ static void make_chains(simulation *s)
 void sim_make(simulation *s, const hw_cluster *cluster)
 {
     sim_resources_make(&s->resources, s->p, cluster, s->arena);
+    s->flows = sim_routes_make(s->p, cluster, s->arena, &s->shared);
     make_tasks(s);
     make_roles(s);
     make_streams(s);

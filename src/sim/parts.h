@@ -6,6 +6,7 @@
 #include "sim/heap.h"
 #include "sim/meter.h"
 #include "sim/resources.h"
+#include "sim/routes.h"
 #include "sim/sim.h"
 
 /* What runs on a stream: from the firing of its head to its completion. A
@@ -28,7 +29,8 @@ typedef struct sim_head {
 /* A communicator or channel: the roles that meet on it, and who has come. */
 typedef struct sim_line {
     int32_t n_members, n_arrived;
-    int32_t *arrived; /* [n_members] stream numbers over all roles */
+    int32_t *arrived; /* [n_members] stream numbers over all roles; the first
+                         has the job */
 } sim_line;
 
 typedef struct sim_repeats sim_repeats;
@@ -50,8 +52,11 @@ typedef struct simulation {
     sim_job *jobs;               /* [streams] */
     sim_head *heads;             /* [streams] */
     sim_line *lines;             /* communicators, then channels */
-    FS_VEC(int32_t) running;     /* streams whose job shares something */
-    bool shares_change;          /* since their rates were set */
+    FS_VEC(int32_t) running;     /* streams whose job shares cores */
+    bool cores_change;           /* since their rates were set */
+    sim_flows *flows;            /* of lines */
+    bool *shared;                /* [lines] may it meet others on a link? */
+    bool flows_change;
     uint64_t *touched; /* [roles] a bit each: heads may have become ready, */
     uint64_t *woken;   /* [roles] those of these streams */
     sim_resources resources;

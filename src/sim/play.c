@@ -38,7 +38,7 @@ static void fire(simulation *s, int32_t stream)
     }
     if (task->on_core) {
         sim_cores_change(&s->resources, job->role, thread_of(task), 1);
-        s->shares_change = true;
+        s->cores_change = true;
     }
 }
 
@@ -87,7 +87,7 @@ static int64_t complete_task(simulation *s, int32_t stream)
     sim_meter_count(&s->meters[job->role], task, -1);
     if (task->on_core) {
         sim_cores_change(&s->resources, job->role, thread_of(task), -1);
-        s->shares_change = true;
+        s->cores_change = true;
     }
     return plan_actor_done(s->actors[job->role], job->stream);
 }
@@ -132,49 +132,57 @@ static void start_job(simulation *s, int32_t j, int32_t line, int64_t demand_ps)
     job->line = line;
     job->left_ps = demand_ps;
     job->start_ns = job->updated_ns = s->now_ns;
-    job->on_link = line >= s->p->n_comms;
+    job->on_link = line >= 0 && s->shared[line];
     job->rate = 0;
     if (job->on_link) {
-        sim_channel_change(&s->resources, line - s->p->n_comms, 1);
-        s->shares_change = true;
+        sim_flows_start(s->flows, line);
+        s->flows_change = true;
     }
-    if (job->on_core || job->on_link) {
+    if (job->on_core) {
         job->running = s->running.n;
         fs_push(s->arena, &s->running, j);
-        return; /* its share is set when all jobs of this instant have begun */
     }
+    if (job->on_core || job->on_link)
+        return; /* its share is set when all jobs of this instant have begun */
     job->rate = SIM_RATE_FULL;
     schedule_end(s, j);
 }
 
-static double line_rate(const simulation *s, const sim_job *job)
+static int64_t cores_rate(const simulation *s, int32_t j)
 {
-    const sim_line *line = &s->lines[job->line];
+    const sim_job *job = &s->jobs[j];
+    const sim_line *line = job->line < 0 ? NULL : &s->lines[job->line];
     double rate = 1;
-    for (int32_t i = 0; i < line->n_members && job->on_core; i++) {
+    for (int32_t i = 0; line && i < line->n_members; i++) {
         double its = sim_cores_rate(&s->resources, s->role_of[line->arrived[i]],
                                     SIM_THREAD_MAIN);
         rate = its < rate ? its : rate;
     }
-    if (job->on_link) {
-        double its = sim_channel_rate(&s->resources, job->line - s->p->n_comms);
-        rate = its < rate ? its : rate;
-    }
-    return rate;
+    if (!line)
+        rate = sim_cores_rate(&s->resources, job->role,
+                              thread_of(head_task(s, j)));
+    return (int64_t)(rate * (double)SIM_RATE_FULL + 0.5);
 }
 
-static double job_rate(const simulation *s, int32_t j)
+static int64_t link_rate(const simulation *s, int32_t line)
 {
-    const sim_job *job = &s->jobs[j];
-    if (job->line >= 0)
-        return line_rate(s, job);
-    return sim_cores_rate(&s->resources, job->role, thread_of(head_task(s, j)));
+    const int64_t rate = sim_flows_rate(s->flows, line);
+    const int64_t alone = sim_flows_alone(s->flows, line);
+    if (rate == alone)
+        return SIM_RATE_FULL;
+    return (int64_t)((((wide)rate << SIM_RATE_BITS) + alone / 2) / alone);
 }
 
 static void set_rate(simulation *s, int32_t j)
 {
     sim_job *job = &s->jobs[j];
-    int64_t rate = (int64_t)(job_rate(s, j) * (double)SIM_RATE_FULL + 0.5);
+    int64_t rate = SIM_RATE_FULL;
+    if (job->on_core)
+        rate = cores_rate(s, j);
+    if (job->on_link) {
+        int64_t its = link_rate(s, job->line);
+        rate = its < rate ? its : rate;
+    }
     rate = rate < 1 ? 1 : rate;
     if (rate == job->rate)
         return;
@@ -189,17 +197,20 @@ static void set_rate(simulation *s, int32_t j)
 /* After starts and ends: whoever has another share now gets another end. */
 static void set_rates(simulation *s)
 {
-    if (!s->shares_change)
-        return;
-    s->shares_change = false;
-    for (int32_t i = 0; i < s->running.n; i++)
+    int32_t n = 0;
+    const int32_t *lines =
+        s->flows_change ? sim_flows_solve(s->flows, &n) : NULL;
+    for (int32_t i = 0; i < n; i++)
+        set_rate(s, s->lines[lines[i]].arrived[0]);
+    for (int32_t i = 0; s->cores_change && i < s->running.n; i++)
         set_rate(s, s->running.at[i]);
+    s->flows_change = s->cores_change = false;
 }
 
 static void end_job(simulation *s, int32_t j)
 {
     sim_job *job = &s->jobs[j];
-    if (job->on_core || job->on_link) {
+    if (job->on_core) {
         int32_t last = s->running.at[--s->running.n];
         s->running.at[job->running] = last;
         s->jobs[last].running = job->running;
@@ -209,8 +220,8 @@ static void end_job(simulation *s, int32_t j)
         return;
     }
     if (job->on_link) {
-        sim_channel_change(&s->resources, job->line - s->p->n_comms, -1);
-        s->shares_change = true;
+        sim_flows_end(s->flows, job->line);
+        s->flows_change = true;
     }
     sim_line *line = &s->lines[job->line];
     line->n_arrived = 0;
