@@ -17,6 +17,7 @@ typedef struct chaining {
     int32_t *last_use; /* [registers] the last reader in the stream's section */
     bool first, last;  /* firing of the step */
     /* Of the chain at work: */
+    bool *listed;
     bool *reads, *makes;     /* [registers] */
     int32_t *old_use, *use;  /* [registers] of the piece made before, in it */
     FS_VEC(int32_t) touched; /* registers, as they come */
@@ -137,9 +138,9 @@ static bool is_passed(const chaining *c, int32_t from, int32_t to)
 
 static void touch(chaining *c, int32_t reg)
 {
-    for (int32_t i = 0; i < c->touched.n; i++)
-        if (c->touched.at[i] == reg)
-            return;
+    if (c->listed[reg])
+        return;
+    c->listed[reg] = true;
     fs_push(c->arena, &c->touched, reg);
 }
 
@@ -147,7 +148,7 @@ static void forget(chaining *c)
 {
     for (int32_t i = 0; i < c->touched.n; i++) {
         const int32_t reg = c->touched.at[i];
-        c->reads[reg] = c->makes[reg] = false;
+        c->listed[reg] = c->reads[reg] = c->makes[reg] = false;
         c->old_use[reg] = c->use[reg] = 0;
     }
     c->touched.n = c->members.n = 0;
@@ -310,6 +311,7 @@ plan_chains *plan_chains_create(const plan_actors *a, const bool *joins,
                   .out = fs_new(arena, plan_chains, 1),
                   .lone = fs_new(arena, bool, n),
                   .last_use = fs_new(arena, int32_t, n),
+                  .listed = fs_new(arena, bool, n),
                   .reads = fs_new(arena, bool, n),
                   .makes = fs_new(arena, bool, n),
                   .old_use = fs_new(arena, int32_t, n),

@@ -98,11 +98,16 @@ static void cross_comm(routing *r, const hw_cluster *c, int32_t index)
     const plan_comm *comm = &r->p->comms[index];
     const plan_stage *stage = &r->p->strategy->stages[comm->stage];
     const int32_t size = plan_comm_size(r->p, comm);
+    const int32_t n = ir_mesh_size(&stage->mesh);
     int32_t *ranks = fs_new(r->arena, int32_t, size);
-    for (int32_t i = 0; i < ir_mesh_size(&stage->mesh); i++) {
+    bool *seen = fs_new(r->arena, bool, n);
+    for (int32_t i = 0; i < n; i++) {
+        if (seen[i])
+            continue;
         plan_comm_ranks(r->p, comm, stage->first_device + i, ranks);
-        if (ranks[0] == stage->first_device + i)
-            cross_ring(r, c, index, ranks, size);
+        for (int32_t k = 0; k < size; k++)
+            seen[ranks[k] - stage->first_device] = true;
+        cross_ring(r, c, index, ranks, size);
     }
 }
 
