@@ -53,7 +53,6 @@ static void list_registers(plan_actors *a, fs_arena *arena)
         its->first = n;
         its->n_out = task->n_out;
         its->keeps_place = plan_task_keeps_place(role, a->leader, t);
-        its->computes = plan_task_computes(task);
         for (int32_t i = 0; i < task->n_in; i++)
             if (!stands_before(task->in, i))
                 a->in_out[n++] = task->in[i];
@@ -234,12 +233,13 @@ static bool goes_before(const plan_actors *a, int32_t stream, int32_t other)
 bool plan_actor_turn(const plan_actors *a, int32_t stream)
 {
     const plan_role *role = a->role;
-    if (a->n_compute < 2 || !a->tasks[a->cursor[stream].task].computes)
+    if (a->n_compute < 2 ||
+        !plan_task_computes(&role->tasks[a->cursor[stream].task]))
         return true;
     for (int32_t s = 0; s < role->n_streams; s++) {
         int32_t head = a->cursor[s].task;
         if (s == stream || role->streams[s].kind != PLAN_STREAM_COMPUTE ||
-            head < 0 || !a->tasks[head].computes)
+            head < 0 || !plan_task_computes(&role->tasks[head]))
             continue;
         if (a->cursor[s].busy ||
             (plan_actor_ready(a, s) && goes_before(a, s, stream)))

@@ -29,7 +29,7 @@ typedef struct plan_actor_register {
 typedef struct plan_actor_task {
     int32_t first, n_in, n_out;
     int32_t next; /* of the same stream and section, or -1 */
-    bool keeps_place, computes;
+    bool keeps_place;
 } plan_actor_task;
 
 typedef struct plan_actors {
