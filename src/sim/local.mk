@@ -10,5 +10,8 @@ tests_sim_run_test_LDADD = $(sim_libs)
 check_PROGRAMS += tests/sim_flows_test
 tests_sim_flows_test_SOURCES = tests/sim_flows_test.c tests/tap.h
 tests_sim_flows_test_LDADD = src/sim/libfs_sim.a $(base_libs)
+check_PROGRAMS += tests/sim_links_test
+tests_sim_links_test_SOURCES = tests/sim_links_test.c tests/plan_hand.h tests/tap.h
+tests_sim_links_test_LDADD = $(sim_libs)
 
 EXTRA_DIST += src/sim/README.md
