@@ -161,7 +161,7 @@ static void test_ports(void)
     ends(&x, (int64_t[]){2000, 4000}, "who remains has all of it");
     x.n = 3;
     x.moves[2] = (move){3, 2, 1000};
-    ends(&x, (int64_t[]){2000, 4500, 2000},
+    ends(&x, (int64_t[]){2000, 4000, 2000},
          "three on two ports: each has half, then the long one both");
     x.moves[2] = (move){2, 0, 1000};
     ends(&x, (int64_t[]){2000, 4000, 1000}, "the other direction is free");
@@ -246,10 +246,10 @@ static void test_wires(void)
     ends(&x, (int64_t[]){2000000, 1428572, 2000000},
          "three flows on two links: 3, 7 and 3 of 10 and 6");
     x.moves[2].ns = 400000;
-    /* At 800 us the third ends, the first has 4 of 10 done; they then have 5
-     * each: the second has 56 done and ends after 0.44 / 0.5, at 1680 us; the
-     * first has then 0.4 + 0.88 * 5 / 6, and ends after a wire alone. */
-    ends(&x, (int64_t[]){800000 + 720000, 800000 + 800000 + 80000, 800000},
+    /* At 800 us the third ends. The first, which has 600 us left, has 5 of 6
+     * and ends at 1520; the second has 440 left, half of its link until then,
+     * and all of it for the last 80. Rates are multiples of 2^-30. */
+    ends(&x, (int64_t[]){1520001, 1600001, 800000},
          "and when one ends the others have more");
     x.wiring =
         (hw_wiring){.kind = HW_WIRED_MESH, .devices = 3, .bandwidth_bps = 5e9};
