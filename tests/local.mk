@@ -125,7 +125,9 @@ tests_bench_search_SOURCES = tests/bench_search.c tests/bench_search.h \
   tests/tap.h
 tests_bench_search_LDADD = src/base/libfs_base.a $(JANSSON_LIBS) -lm
 EXTRA_DIST += datasets/search_times.csv
-tests_bench_sim_SOURCES = tests/bench_sim.c tests/plan_build.h tests/tap.h
+tests_bench_sim_SOURCES = tests/bench_sim.c tests/bench_flows.c \
+  tests/bench_flows.h tests/plan_build.h tests/tap.h
+EXTRA_DIST += tests/bench_simgrid.cc
 tests_bench_sim_LDADD = $(zoo_libs) $(cost_libs) $(sim_libs)
 tests_make_plain_SOURCES = tests/make_plain.c
 tests_make_plain_LDADD = $(onnx_libs) $(ir_libs)

@@ -30,6 +30,8 @@ typedef struct link_state {
     bool moved;                  /* what it carries, or whom it holds back */
     int64_t base_rest, rest;     /* left over by those that stand */
     int64_t base_weight, weight; /* streams of those that do not */
+    int64_t alone;               /* of the first of these */
+    double wanted;               /* what these can have by other links */
     int64_t full_at;             /* share at which it was full; -1: it is not */
     int64_t last;                /* the largest rate of those filled */
 } link_state;
@@ -50,13 +52,14 @@ typedef struct flow_state {
     int32_t seen; /* stamp: its rate does not stand */
     int32_t was_full;
     bool filled;
-    int64_t next;
+    int64_t most, next;
 } flow_state;
 
-/* A link's share, or (behind the links) a flow's limit. */
+/* The share of a link, or (behind the links) the limit of a flow; of one flow
+ * alone, or (-1) of all that are left. */
 typedef struct candidate {
     int64_t share;
-    int32_t id;
+    int32_t id, flow;
 } candidate;
 
 struct sim_flows {
@@ -185,6 +188,8 @@ static void join(sim_flows *f, int32_t flow)
     for (int32_t i = 0; i < x->n_uses; i++) {
         link_state *link = touch(f, x->uses[i].link);
         link->base_rest += x->uses[i].n * x->rate;
+        if (link->base_weight == 0)
+            link->alone = x->uses[i].n;
         link->base_weight += x->uses[i].n;
     }
 }
@@ -266,12 +271,46 @@ static void fill_flow(sim_flows *f, flow_state *x, int64_t rate, int32_t by)
 static void fill_link(sim_flows *f, int32_t i, int64_t share)
 {
     link_state *link = &f->links[i];
-    link->full_at = share;
-    for (int32_t k = 0; k < link->members.n; k++) {
+    for (int32_t k = 0; k < link->members.n && link->weight > 0; k++) {
         flow_state *x = &f->flows[link->members.at[k].flow];
         if (x->seen == f->stamp && !x->filled)
             fill_flow(f, x, share, i);
     }
+}
+
+/* What holds a flow back that no other of the set shares with it: its limit, or
+ * one link. */
+static candidate own_candidate(sim_flows *f, int32_t flow)
+{
+    flow_state *x = &f->flows[flow];
+    candidate own = {x->limit, f->n_links + flow, flow};
+    x->filled = false;
+    x->most = x->limit;
+    for (int32_t k = 0; k < x->n_uses; k++) {
+        const int32_t n = x->uses[k].n;
+        const link_state *link = &f->links[x->uses[k].link];
+        const int64_t rest = link->base_rest;
+        const candidate its = {n == 1 ? rest : rest / n, x->uses[k].link, flow};
+        x->most = its.share < x->most ? its.share : x->most;
+        if (link->base_weight == n && before(&its, &own))
+            own = its;
+    }
+    for (int32_t k = 0; k < x->n_uses; k++) {
+        link_state *link = &f->links[x->uses[k].link];
+        if (x->most < link->base_rest)
+            link->wanted += (double)x->uses[k].n * (double)(x->most + 1);
+        else
+            link->wanted = INFINITY;
+    }
+    return own;
+}
+
+/* A link that gives all of its flows more than they can have anyway is none.
+ * (Amounts below 2^60 are summed up in doubles; a part in 2^40 is to spare.) */
+static bool is_candidate(const link_state *link)
+{
+    return link->base_weight > link->alone &&
+           link->wanted * (1 + 0x1p-40) >= (double)link->base_rest;
 }
 
 static void list_candidates(sim_flows *f)
@@ -282,16 +321,18 @@ static void list_candidates(sim_flows *f)
         link->rest = link->base_rest;
         link->weight = link->base_weight;
         link->full_at = -1;
-        if (link->weight > 0)
-            f->heap[f->n_heap++] =
-                (candidate){link->rest / link->weight, f->touched.at[i]};
+        link->wanted = 0;
     }
     for (int32_t i = 0; i < f->set.n; i++) {
-        flow_state *x = &f->flows[f->set.at[i]];
-        x->filled = false;
-        if (x->limit < INT64_MAX)
+        const candidate own = own_candidate(f, f->set.at[i]);
+        if (own.share < INT64_MAX)
+            f->heap[f->n_heap++] = own;
+    }
+    for (int32_t i = 0; i < f->touched.n; i++) {
+        const link_state *link = &f->links[f->touched.at[i]];
+        if (is_candidate(link))
             f->heap[f->n_heap++] =
-                (candidate){x->limit, f->n_links + f->set.at[i]};
+                (candidate){link->rest / link->weight, f->touched.at[i], -1};
     }
     for (int32_t i = f->n_heap / 2 - 1; i >= 0; i--)
         sink(f, i, f->heap[i]);
@@ -304,24 +345,23 @@ static void fill(sim_flows *f)
     list_candidates(f);
     for (f->n_filled = 0; f->n_filled < f->set.n;) {
         const candidate top = f->heap[0];
-        if (top.id >= f->n_links) {
-            flow_state *x = &f->flows[top.id - f->n_links];
-            if (!x->filled)
-                fill_flow(f, x, top.share, BY_LIMIT);
+        link_state *link = top.id < f->n_links ? &f->links[top.id] : NULL;
+        if (top.flow >= 0 ? f->flows[top.flow].filled : link->weight == 0) {
             pop(f);
             continue;
         }
-        const link_state *link = &f->links[top.id];
-        if (link->weight == 0) {
-            pop(f);
-            continue;
-        }
-        const int64_t share = link->rest / link->weight;
+        const int64_t share =
+            top.flow >= 0 ? top.share : link->rest / link->weight;
         if (share > top.share) {
-            sink(f, 0, (candidate){share, top.id});
+            sink(f, 0, (candidate){share, top.id, -1});
             continue;
         }
-        fill_link(f, top.id, share);
+        if (link)
+            link->full_at = share;
+        if (top.flow >= 0)
+            fill_flow(f, &f->flows[top.flow], share, link ? top.id : BY_LIMIT);
+        else
+            fill_link(f, top.id, share);
         pop(f);
     }
 }
