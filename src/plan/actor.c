@@ -39,6 +39,22 @@ static bool stands_before(const int32_t *list, int32_t at)
     return false;
 }
 
+static bool once(const plan_register *r)
+{
+    return r->per_step || r->persistent;
+}
+
+/* Those of micro-batches, or the others. */
+static int32_t list_some(plan_actors *a, const int32_t *regs, int32_t n_regs,
+                         bool others, int32_t at)
+{
+    for (int32_t i = 0; i < n_regs; i++)
+        if (once(&a->role->registers[regs[i]]) == others &&
+            !stands_before(regs, i))
+            a->in_out[at++] = regs[i];
+    return at;
+}
+
 static void list_registers(plan_actors *a, fs_arena *arena)
 {
     const plan_role *role = a->role;
@@ -51,14 +67,15 @@ static void list_registers(plan_actors *a, fs_arena *arena)
         const plan_task *task = &role->tasks[t];
         plan_actor_task *its = &a->tasks[t];
         its->first = n;
-        its->n_out = task->n_out;
         its->keeps_place = plan_task_keeps_place(role, a->leader, t);
-        for (int32_t i = 0; i < task->n_in; i++)
-            if (!stands_before(task->in, i))
-                a->in_out[n++] = task->in[i];
+        n = list_some(a, task->in, task->n_in, false, n);
+        its->n_in_each = n - its->first;
+        n = list_some(a, task->in, task->n_in, true, n);
         its->n_in = n - its->first;
-        for (int32_t i = 0; i < task->n_out; i++)
-            a->in_out[n++] = task->out[i];
+        n = list_some(a, task->out, task->n_out, false, n);
+        its->n_out_each = n - its->first - its->n_in;
+        n = list_some(a, task->out, task->n_out, true, n);
+        its->n_out = n - its->first - its->n_in;
     }
     for (int32_t r = 0; r < role->n_registers; r++) {
         const plan_register *reg = &role->registers[r];
@@ -214,10 +231,14 @@ bool plan_actor_ready(const plan_actors *a, int32_t stream)
         return false;
     const plan_actor_task *task = &a->tasks[c->task];
     const int32_t *in = a->in_out + task->first, *out = in + task->n_in;
-    for (int32_t i = 0; i < task->n_in; i++)
+    /* What the first firing of a step found of the step is there since. */
+    const bool first = plan_actor_first_firing(a, stream);
+    const int32_t n_in = first ? task->n_in : task->n_in_each;
+    const int32_t n_out = first ? task->n_out : task->n_out_each;
+    for (int32_t i = 0; i < n_in; i++)
         if (!plan_actor_may_read(a, c, in[i]))
             return false;
-    for (int32_t i = 0; i < task->n_out; i++)
+    for (int32_t i = 0; i < n_out; i++)
         if (!plan_actor_may_write(a, c, out[i]))
             return false;
     return true;
@@ -255,23 +276,20 @@ int64_t plan_actor_fire(plan_actors *a, int32_t stream)
     const plan_actor_task *task = &a->tasks[c->task];
     const int32_t *out = a->in_out + task->first + task->n_in;
     int64_t bytes = 0;
-    for (int32_t i = 0; i < task->n_out; i++) {
-        const plan_actor_register *r = &a->registers[out[i]];
-        if (!r->per_step || plan_actor_first_firing(a, stream))
-            bytes += r->bytes;
-    }
+    const int32_t n =
+        plan_actor_first_firing(a, stream) ? task->n_out : task->n_out_each;
+    for (int32_t i = 0; i < n; i++)
+        bytes += a->registers[out[i]].bytes;
     c->busy = true;
     return bytes;
 }
 
 /* A consumer that reads a per-step register every micro-batch lets go of it
  * after its last. */
-static int64_t release(plan_actors *a, const plan_cursor *c, int32_t reg,
-                       bool last)
+static int64_t release(plan_actors *a, const plan_cursor *c, int32_t reg)
 {
     const plan_actor_register *r = &a->registers[reg];
-    if (r->producer < 0 || r->producer == c->task ||
-        ((r->per_step || r->persistent) && !last))
+    if (r->producer < 0 || r->producer == c->task)
         return 0;
     int32_t *left =
         &a->readers[plan_actor_buffer(r, plan_actor_piece_of(a, c, r, false))];
@@ -299,14 +317,13 @@ int64_t plan_actor_done(plan_actors *a, int32_t stream)
     const plan_actor_task *task = &a->tasks[c->task];
     const int32_t *in = a->in_out + task->first, *out = in + task->n_in;
     const bool last = plan_actor_last_firing(a, stream);
+    const int32_t n_in = last ? task->n_in : task->n_in_each;
+    const int32_t n_out = last ? task->n_out : task->n_out_each;
     int64_t bytes = 0;
-    for (int32_t i = 0; i < task->n_in; i++)
-        bytes += release(a, c, in[i], last);
-    for (int32_t i = 0; i < task->n_out; i++) {
-        const plan_actor_register *r = &a->registers[out[i]];
-        if (last || !(r->per_step || r->persistent))
-            bytes += hand_on(a, out[i]);
-    }
+    for (int32_t i = 0; i < n_in; i++)
+        bytes += release(a, c, in[i]);
+    for (int32_t i = 0; i < n_out; i++)
+        bytes += hand_on(a, out[i]);
     plan_actor_go_on(a, stream, task->next);
     return bytes;
 }

@@ -19,8 +19,10 @@ typedef struct plan_cursor {
     bool busy;    /* fired and not yet completed */
 } plan_cursor;
 
-/* What firing and completing look at of a register, and of a task: `n_in`
- * distinct registers that it reads at `first`, behind them those it writes. */
+/* What firing and completing look at of a register, and of a task: distinct
+ * registers that it reads, at `first`, and behind them those it writes. In both
+ * those of micro-batches come first: with the others something happens in the
+ * first and the last firing of a step only. */
 typedef struct plan_actor_register {
     int32_t producer, count, n_consumers, first_buffer;
     int64_t bytes; /* that come and go: 0 when persistent */
@@ -28,7 +30,8 @@ typedef struct plan_actor_register {
 } plan_actor_register;
 typedef struct plan_actor_task {
     int32_t first, n_in, n_out;
-    int32_t next; /* of the same stream and section, or -1 */
+    int32_t n_in_each, n_out_each; /* of micro-batches */
+    int32_t next;                  /* of the same stream and section, or -1 */
     bool keeps_place;
 } plan_actor_task;
 
