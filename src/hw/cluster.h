@@ -71,11 +71,9 @@ typedef struct hw_cluster {
     uint64_t digest;  /* of its JSON form, name and host left out */
 } hw_cluster;
 
-/* `spec` is a path ending in .json, NODESxDEVICES:PATH for so much of it, or a
- * synthetic string; `data_dir` holds clusters/NAME.json device files. Zero
- * devices, unknown names (the near ones are listed) and malformed JSON (line,
- * column) are FS_INVALID. */
-/* The path that such a one names; NULL: none. */
+/* `spec` is a path ending in .json (hw_cluster_file; else NULL), so much of it
+ * as NODESxDEVICES:PATH, or a synthetic string; `data_dir` holds device files
+ * clusters/NAME.json. */
 const char *hw_cluster_file(const char *spec);
 fs_status hw_cluster_open(const char *spec, const char *data_dir,
                           fs_arena *arena, fs_err *err, hw_cluster **out);
@@ -121,8 +119,7 @@ double hw_core_share(const hw_group *group, int32_t active);
 int32_t hw_core_of(int32_t local, int32_t processes, int32_t cores);
 
 /* Devices that share cores form a pool, named by its first device: those bound
- * to one core, else all of a node. `cores` of the pool; 0: nothing is shared.
- */
+ * to one core, else all of a node. `cores` of the pool; 0: they share none. */
 int32_t hw_core_pool(const hw_cluster *cluster, int32_t device, int32_t *cores);
 
 /* The link between nodes as one of `flows` equal users of a node sees it:
@@ -130,8 +127,7 @@ int32_t hw_core_pool(const hw_cluster *cluster, int32_t device, int32_t *cores);
 hw_link hw_outer_share(const hw_cluster *cluster, int32_t flows,
                        int32_t devices);
 
-/* By how much longer things take than a cluster's figures say; 1: as they say.
- */
+/* By how much longer things take than a cluster's figures say; 1: no longer. */
 typedef struct hw_scale {
     double compute, memory, launch; /* of devices: what is computed (measured
                                        points too), bytes moved, ops begun */
