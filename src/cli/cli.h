@@ -49,6 +49,8 @@ typedef struct cli {
 /* Fills args; FS_INVALID names the flag and the command's usage. *help is set
  * when --help was among them. */
 fs_status cli_parse(cli *c, int argc, char **argv, bool *help);
+/* Nothing is said. */
+void cli_args_absent(cli_args *args);
 void cli_usage(FILE *out);
 void cli_help(const char *command, FILE *out);
 

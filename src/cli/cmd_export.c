@@ -1,5 +1,5 @@
 #include "config.h"
-#include "cli/cli.h"
+#include "cli/export.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -9,21 +9,30 @@
 #include <math.h>
 #include <string.h>
 
+static bool to_chakra(const cli *c)
+{
+    return strcmp(c->args.to, "chakra") == 0;
+}
+
 static fs_status check_format(cli *c)
 {
-    static const char *const planned[] = {"megatron", "torchtitan", "deepspeed",
-                                          "chakra"};
+    static const char *const planned[] = {"megatron", "torchtitan",
+                                          "deepspeed"};
     const char *to = c->args.to;
     if (!to)
-        return fs_fail(&c->err, FS_INVALID, "export wants --to onnx");
-    if (strcmp(to, "onnx") == 0)
+        return fs_fail(&c->err, FS_INVALID,
+                       "export wants --to onnx or --to chakra");
+    if (strcmp(to, "onnx") == 0 || to_chakra(c))
         return FS_OK;
     for (size_t i = 0; i < sizeof planned / sizeof *planned; i++)
         if (strcmp(to, planned[i]) == 0)
-            return fs_fail(&c->err, FS_INVALID,
-                           "--to %s is not there yet; there is onnx", to);
-    return fs_fail(&c->err, FS_INVALID,
-                   "--to %s is no format that export knows; there is onnx", to);
+            return fs_fail(
+                &c->err, FS_INVALID,
+                "--to %s is not there yet; there are onnx and chakra", to);
+    return fs_fail(
+        &c->err, FS_INVALID,
+        "--to %s is no format that export knows; there are onnx and chakra",
+        to);
 }
 
 /* The strategy's stages and signatures, as the writer takes them. */
@@ -215,14 +224,16 @@ fs_status cli_cmd_export(cli *c)
 {
     if (c->args.n_operands != 1 || !c->args.output)
         return fs_fail(&c->err, FS_INVALID,
-                       "export wants one PLAN or MODEL, --to onnx and -o FILE");
+                       "export wants one PLAN or MODEL, --to onnx and -o FILE, "
+                       "or one PLAN, --to chakra and -o DIR");
     if (c->args.batch == 0)
         return fs_fail(&c->err, FS_INVALID, "--batch must be at least 1");
     FS_TRY(check_format(c));
-    FS_TRY(cli_check_writable(c, c->args.output));
+    FS_TRY(to_chakra(c) ? cli_check_chakra(c)
+                        : cli_check_writable(c, c->args.output));
     const char *what = c->args.operands[0];
     if (cli_is_model(what))
         return export_model(c, what);
     FS_TRY(check_plain(c));
-    return cli_with_plan(c, export_plan);
+    return cli_with_plan(c, to_chakra(c) ? cli_export_chakra : export_plan);
 }

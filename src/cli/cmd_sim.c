@@ -2,7 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
-#include "cli/predict.h"
+#include "cli/simulate.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -11,6 +11,11 @@
 
 enum {
     USUAL_STEPS = 4,
+    /* With jitter each step is another: so many, fewer where so many firings
+     * are played by then, which takes some seconds. */
+    JITTER_STEPS = 32,
+    LEAST_JITTER_STEPS = 6,
+    JITTER_FIRINGS = 10000000,
     /* The last two of a handful are steady; a large plan plays some hundred
      * steps in a second, and each keeps its counters. */
     MOST_STEPS = 10000
@@ -145,33 +150,126 @@ static void stage_table(cli *c, const cli_plan *p, const sim_result *sim)
         report_table_print(&t, stdout);
 }
 
-static fs_status simulate(cli *c, const cli_plan *p)
+static int64_t jitter_steps(const plan *p)
 {
-    plan_report report = {0};
-    plan_timing *timing;
-    FS_TRY(cli_plan_prove(c, p, &report));
-    FS_TRY(pick_timing(c, p, &timing));
-    plan_trace trace = {.arena = c->arena};
-    sim_options options = {
-        .steps = c->args.steps > 0 ? c->args.steps : USUAL_STEPS,
-        .trace = c->args.trace ? &trace : NULL,
-        .straggler = isnan(c->args.straggler) ? 1.0 : c->args.straggler,
+    int64_t firings = 1;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        for (int32_t t = 0; t < p->roles[r].n_tasks; t++)
+            firings += plan_phase_once(p->roles[r].tasks[t].phase)
+                           ? 1
+                           : p->micro_batches;
+    const int64_t steps = JITTER_FIRINGS / firings;
+    return steps > JITTER_STEPS         ? JITTER_STEPS
+           : steps < LEAST_JITTER_STEPS ? LEAST_JITTER_STEPS
+                                        : steps;
+}
+
+static int64_t usual_steps(const cli *c, const plan *p)
+{
+    return c->args.jitter > 0 ? jitter_steps(p) : USUAL_STEPS;
+}
+
+static fs_status options_of(cli *c, const cli_plan *p, plan_trace *trace,
+                            sim_options *out)
+{
+    const cli_args *a = &c->args;
+    *out = (sim_options){
+        .steps = a->steps > 0 ? a->steps : usual_steps(c, p->plan),
+        .trace = a->trace || a->critical ? trace : NULL,
+        .traced_steps = a->critical ? SIM_CRITICAL_STEPS : 1,
+        .live = a->trace != NULL,
     };
-    sim_result sim;
-    FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
-                   c->arena, &c->err, &sim));
-    describe(c, p, &sim);
-    cli_tell_cores(c, p->cluster);
-    stage_table(c, p, &sim);
-    cli_figure(c, "sim_iteration_s", sim.iteration_s, "s");
-    cli_figure(c, "bubble", sim.bubble, "");
+    return cli_read_disturbed(c, p, out);
+}
+
+static fs_status write_trace(cli *c, const cli_plan *p, const plan_trace *trace)
+{
     if (!c->args.trace)
         return FS_OK;
-    FS_TRY(report_trace_json(p->model.graph, p->plan, &trace, NULL,
+    FS_TRY(report_trace_json(p->model.graph, p->plan, trace, NULL,
                              c->args.trace, &c->err));
     cli_say(c, "trace           %s (open it in ui.perfetto.dev)\n",
             c->args.trace);
     return FS_OK;
+}
+
+/* Seconds of a step where nothing is asked but that. */
+static fs_status plain_seconds(cli *c, const cli_plan *p, sim_options options,
+                               double *out)
+{
+    plan_timing *timing;
+    sim_result sim;
+    options.trace = NULL;
+    FS_TRY(pick_timing(c, p, &timing));
+    FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
+                   c->arena, &c->err, &sim));
+    *out = sim.iteration_s;
+    return FS_OK;
+}
+
+/* Of the cluster as it is; changes: those that are asked for. */
+static fs_status ask_what_if(cli *c, cli_plan *p, const sim_options *options,
+                             hw_changes *changes, double *unchanged_s)
+{
+    cli_plan changed;
+    if (!cli_has_what_if(c))
+        return FS_OK;
+    FS_TRY(cli_what_if(c, p, &changed, changes));
+    FS_TRY(plain_seconds(c, p, *options, unchanged_s));
+    *p = changed;
+    return FS_OK;
+}
+
+static fs_status ask_jitter(cli *c, const cli_plan *p, sim_options options,
+                            const sim_result *sim)
+{
+    double quiet_s;
+    if (options.jitter <= 0)
+        return FS_OK;
+    options.jitter = 0;
+    options.steps = USUAL_STEPS;
+    FS_TRY(plain_seconds(c, p, options, &quiet_s));
+    cli_tell_jitter(c, sim, quiet_s);
+    return FS_OK;
+}
+
+static void keep_figures(cli *c, const sim_result *sim, double unchanged_s)
+{
+    const bool what_if = cli_has_what_if(c);
+    cli_figure(c, "sim_iteration_s", what_if ? unchanged_s : sim->iteration_s,
+               "s");
+    if (what_if)
+        cli_figure(c, "what_if_iteration_s", sim->iteration_s, "s");
+    cli_figure(c, what_if ? "what_if_bubble" : "bubble", sim->bubble, "");
+}
+
+static fs_status simulate(cli *c, const cli_plan *opened)
+{
+    cli_plan p = *opened;
+    plan_report report = {0};
+    plan_timing *timing;
+    hw_changes changes = {0};
+    double unchanged_s = 0;
+    FS_TRY(cli_plan_prove(c, &p, &report));
+    plan_trace trace = {.arena = c->arena};
+    sim_options options;
+    sim_result sim;
+    FS_TRY(options_of(c, &p, &trace, &options));
+    FS_TRY(ask_what_if(c, &p, &options, &changes, &unchanged_s));
+    FS_TRY(pick_timing(c, &p, &timing));
+    FS_TRY(sim_run(p.model.graph, p.plan, p.cluster, timing, &options, c->arena,
+                   &c->err, &sim));
+    describe(c, &p, &sim);
+    if (cli_has_what_if(c))
+        cli_tell_what_if(c, &changes, unchanged_s, sim.iteration_s);
+    FS_TRY(ask_jitter(c, &p, options, &sim));
+    cli_tell_cores(c, p.cluster);
+    stage_table(c, &p, &sim);
+    if (c->args.critical)
+        cli_tell_critical(c, &p, timing, &trace, &sim);
+    cli_tell_goodput(c, &p, sim.iteration_s);
+    keep_figures(c, &sim, unchanged_s);
+    return write_trace(c, &p, &trace);
 }
 
 fs_status cli_cmd_sim(cli *c)
@@ -181,11 +279,7 @@ fs_status cli_cmd_sim(cli *c)
                        "--steps must be 1 to %d: the last of a few steps are "
                        "already steady",
                        MOST_STEPS);
-    if (c->args.straggler < 1)
-        return fs_fail(&c->err, FS_INVALID,
-                       "--straggler %g: 1 or more is wanted, as many times "
-                       "slower rank 0 computes",
-                       c->args.straggler);
+    FS_TRY(cli_check_goodput(c));
     if (c->args.trace)
         FS_TRY(cli_check_writable(c, c->args.trace));
     return cli_with_plan(c, simulate);

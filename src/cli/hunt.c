@@ -221,6 +221,9 @@ static fs_status lower(cli_making *m, const search_problem *problem, plan **out)
     const search_plan best = {.graph = m->found.graph,
                               .strategy = m->found.strategy};
     m->ahead = cli_ahead_of(m, problem, &best);
+    if (m->roughly)
+        return cli_making_try(m, problem, &best, m->ahead, m->c->arena,
+                              &m->c->err, out);
     FS_TRY(lower_with(m, &best, m->ahead, NULL, m->c->arena, &m->c->err, out));
     /* Offsets stop at what is little above the bound; a limit may be nearer. */
     if (cli_making_fits(problem, *out))
@@ -342,8 +345,7 @@ static fs_status search_once(cli_making *m, search_problem *problem, plan **out)
 {
     cli *c = m->c;
     const bool compact = m->compact.on;
-    const fs_status status =
-        search_run(problem, c->arena, &c->err, &m->found);
+    const fs_status status = search_run(problem, c->arena, &c->err, &m->found);
     if (compact && status == FS_NO) /* why is told of graphs in full */
         atomic_store(&m->compact.outgrown, true);
     FS_TRY(status);

@@ -458,16 +458,21 @@ static fs_status take_pins(cli *c, search_recipe *recipe)
     return status;
 }
 
-static fs_status make_quietly(cli_making *m, const char *file)
+static fs_status make_quietly(cli_making *m, cost_model **cost, plan **lowered)
 {
-    cli *c = m->c;
-    plan *lowered = NULL;
-    plan_report proof = {0};
-    FS_TRY(search_recipe_complete(m->cluster, m->origin.batch, true, &c->err,
+    FS_TRY(search_recipe_complete(m->cluster, m->origin.batch, true, &m->c->err,
                                   &m->recipe));
     FS_TRY(take_words(m));
+    return find(m, cost, lowered);
+}
+
+static fs_status check_and_write(cli_making *m, const char *file)
+{
+    cli *c = m->c;
     cost_model *cost = NULL;
-    FS_TRY(find(m, &cost, &lowered));
+    plan *lowered = NULL;
+    plan_report proof = {0};
+    FS_TRY(make_quietly(m, &cost, &lowered));
     cli_plan p = planned(m, cost, lowered);
     if (plan_check(p.model.graph, m->cluster, lowered, c->arena, &proof) !=
         FS_OK)
@@ -476,16 +481,40 @@ static fs_status make_quietly(cli_making *m, const char *file)
     return write_plan(m, &p, lowered, file);
 }
 
+static cli_making making_by_hand(cli *c, const plan_origin *origin,
+                                 const search_recipe *recipe,
+                                 hw_cluster *cluster)
+{
+    return (cli_making){.c = c,
+                        .recipe = *recipe,
+                        .by_hand = true,
+                        .origin = *origin,
+                        .cluster = cluster};
+}
+
 fs_status cli_plan_by_hand(cli *c, const plan_origin *origin,
                            const search_recipe *recipe, hw_cluster *cluster,
                            const char *file)
 {
-    cli_making m = {.c = c,
-                    .recipe = *recipe,
-                    .by_hand = true,
-                    .origin = *origin,
-                    .cluster = cluster};
-    fs_status status = make_quietly(&m, file);
+    cli_making m = making_by_hand(c, origin, recipe, cluster);
+    fs_status status = check_and_write(&m, file);
+    close_models(&m);
+    return status;
+}
+
+fs_status cli_plan_unwritten(cli *c, const plan_origin *origin,
+                             const search_recipe *recipe, hw_cluster *cluster,
+                             cli_plan_use *use, void *ctx)
+{
+    cli_making m = making_by_hand(c, origin, recipe, cluster);
+    m.roughly = true;
+    cost_model *cost = NULL;
+    plan *lowered = NULL;
+    fs_status status = make_quietly(&m, &cost, &lowered);
+    if (status == FS_OK) {
+        const cli_plan p = planned(&m, cost, lowered);
+        status = use(c, &p, m.found.iteration_s, ctx);
+    }
     close_models(&m);
     return status;
 }

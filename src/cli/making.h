@@ -47,6 +47,8 @@ typedef struct cli_making {
     cli *c;
     search_recipe recipe;
     bool by_hand;
+    bool roughly; /* offsets that fit will do, none are looked for that are
+                     lower */
     plan_origin origin;
     hw_cluster *cluster;
     int32_t n_models;

@@ -199,8 +199,9 @@ static const option *find(const char *flag, size_t length)
     return NULL;
 }
 
-static void set_absent(cli_args *args)
+void cli_args_absent(cli_args *args)
 {
+    *args = (cli_args){0};
 #define CLI_DEFAULT_FLAG(field)
 #define CLI_DEFAULT_TEXT(field)
 #define CLI_DEFAULT_SOME(field)
@@ -322,7 +323,7 @@ static fs_status check_precision(cli *c)
 fs_status cli_parse(cli *c, int argc, char **argv, bool *help)
 {
     words w = {.argc = argc, .argv = argv};
-    set_absent(&c->args);
+    cli_args_absent(&c->args);
     FS_TRY(parse_words(c, &w, help));
     FS_TRY(check_clip_norm(c));
     FS_TRY(check_precision(c));

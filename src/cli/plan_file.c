@@ -53,7 +53,7 @@ fs_status cli_with_plan(cli *c, fs_status (*body)(cli *c, const cli_plan *p))
         return fs_fail(&c->err, FS_INVALID, "%s wants one PLAN", c->command);
     cli_plan p;
     FS_TRY(cli_plan_open(c, c->args.operands[0], &p));
-    c->args.seed = (int64_t)p.model.origin.seed; /* the one in use */
+    c->args.seed = (int64_t)cli_seed(c, &p.model.origin); /* the one in use */
     fs_status status = cli_begin_plan(c, &p);
     cli_plan_digest(c, &p);
     if (status == FS_OK)

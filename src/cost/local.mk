@@ -1,16 +1,21 @@
 noinst_LIBRARIES += src/cost/libfs_cost.a
 src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
-  src/cost/collectives.def src/cost/model.c src/cost/pace.c src/cost/move.c src/cost/across.c src/cost/tally.c \
+  src/cost/collectives.def src/cost/model.c src/cost/product.c src/cost/pace.c src/cost/move.c src/cost/across.c src/cost/tally.c \
   src/cost/route.c src/cost/coll_ring.c src/cost/coll_tree.c \
   src/cost/coll_hierarchical.c src/cost/coll_direct.c src/cost/coll_neighbour.c \
   src/cost/pieces.c src/cost/memo.c src/cost/widen.c \
   src/cost/constants.def src/cost/regret.h src/cost/regret.c \
   src/cost/strategy.c src/cost/terms.c src/cost/least.c src/cost/memory.h \
   src/cost/memory.c src/cost/memory_parts.h src/cost/moments.c src/cost/memory_tensors.c src/cost/fuller.c \
-  src/cost/breakdown.c src/cost/timing.c
+  src/cost/breakdown.c src/cost/timing.c src/cost/framework.h \
+  src/cost/framework.c src/cost/under.c src/cost/under_memory.c
 
 check_PROGRAMS += tests/cost_collectives_test tests/cost_op_test \
-  tests/cost_strategy_test
+  tests/cost_strategy_test tests/cost_product_test tests/cost_framework_test
+tests_cost_product_test_SOURCES = tests/cost_product_test.c tests/tap.h
+tests_cost_product_test_LDADD = $(cost_libs)
+tests_cost_framework_test_SOURCES = tests/cost_framework_test.c tests/tap.h
+tests_cost_framework_test_LDADD = $(cost_libs)
 tests_cost_collectives_test_SOURCES = tests/cost_collectives_test.c tests/tap.h
 tests_cost_collectives_test_LDADD = $(cost_libs)
 tests_cost_op_test_SOURCES = tests/cost_op_test.c tests/tap.h
@@ -21,4 +26,15 @@ tests_cost_strategy_test_LDADD = $(cost_libs)
 datasetsdir = $(pkgdatadir)
 dist_datasets_DATA = datasets/uncertainty.json
 
-EXTRA_DIST += src/cost/README.md src/cost/REGRET.md
+EXTRA_DIST += src/cost/README.md src/cost/FRAMEWORKS.md src/cost/REGRET.md
+# How frameworks run plans: cost/framework.h.
+frameworksdir = $(pkgdatadir)/frameworks
+dist_frameworks_DATA = \
+  datasets/frameworks/deepspeed-zero.json datasets/frameworks/fsdp.json \
+  datasets/frameworks/megatron-lm.json datasets/frameworks/mxnet.json \
+  datasets/frameworks/oneflow.json datasets/frameworks/paddle.json \
+  datasets/frameworks/pytorch.json datasets/frameworks/tensorflow.json
+# What validate knows of the sources of published runs, and these runs.
+validationdir = $(pkgdatadir)/validation
+dist_validation_DATA = datasets/validation/sources.json \
+  datasets/validation/published_runs.csv datasets/validation/planner_runs.csv

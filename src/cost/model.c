@@ -18,7 +18,8 @@ struct cost_model {
     point_range (*points)[IR_OP_COUNT]; /* [groups] */
     cost_memo *routes, *crossings, *widened;
     cost_paces *paces;
-    double busy; /* fraction of the time that a device has work */
+    uint32_t collectives; /* rows of collectives.def to choose from */
+    double busy;          /* fraction of the time that a device has work */
 };
 
 /* What disturbs a measurement only adds to it, and more work of one kernel
@@ -62,6 +63,7 @@ cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
     cost_model *model = fs_new(arena, cost_model, 1);
     model->cluster = cluster;
     model->busy = 1;
+    model->collectives = ~(uint32_t)0;
     model->points =
         fs_alloc(arena, (size_t)cluster->n_groups, sizeof *model->points);
     model->routes = cost_routes_create(arena);
@@ -96,6 +98,19 @@ const cost_model *cost_model_for(const cost_model *model, int32_t n_stages,
         return model;
     cost_model *view = fs_memdup(arena, model, sizeof *model);
     view->busy = m / (m + n_stages - 1);
+    return view;
+}
+
+uint32_t cost_model_collectives(const cost_model *model)
+{
+    return model->collectives;
+}
+
+const cost_model *cost_model_with(const cost_model *model, uint32_t collectives,
+                                  fs_arena *arena)
+{
+    cost_model *view = fs_memdup(arena, model, sizeof *model);
+    view->collectives = collectives;
     return view;
 }
 
@@ -203,19 +218,24 @@ static plan_demand measured(const hw_device *device, point_range points,
     return out;
 }
 
+/* `tiled`: the work is that of a piece, whose product is known. */
 static plan_demand roofline(const hw_device *device, ir_op_kind op,
-                            const ir_work *work)
+                            const ir_work *work, bool tiled)
 {
     double rate = work->narrow == IR_F32
                       ? hw_device_flops(device)
                       : hw_device_narrow_flops(device, work->narrow == IR_BF16);
     double bytes = bytes_moved(device, work);
-    if (ir_op_is_dense(op))
-        rate *= device->matmul_efficiency;
+    const bool dense = ir_op_is_dense(op);
+    if (dense)
+        rate *= hw_device_efficiency(device, work->narrow != IR_F32);
     plan_demand out = {
         .launch_s = device->launch_s,
         .compute_s = rate > 0 ? (double)work->flop / rate : 0,
         .memory_s = bytes / (device->memory_bps * device->memory_efficiency)};
+    if (dense && tiled && device->units && work->product.groups)
+        out.compute_s = fmax(
+            out.compute_s, cost_product_seconds(device, &work->product, rate));
     out.total_s = out.launch_s + fmax(out.compute_s, out.memory_s);
     return out;
 }
@@ -264,7 +284,7 @@ plan_demand cost_op_on(const cost_model *model, int32_t g,
     ir_node_flow(piece->graph, piece->node, piece->sig, piece->mesh, &work);
     if (widens(&group->device, &work)) /* what floats are copied to */
         work.scratch_bytes = cost_widened_scratch(model, piece);
-    plan_demand demand = !points.n ? roofline(&group->device, op, &work)
+    plan_demand demand = !points.n ? roofline(&group->device, op, &work, true)
                          : piece->node->chain
                              ? measured_chain(model, g, piece, &work)
                              : measured(&group->device, points, op, &work);
@@ -289,7 +309,7 @@ double cost_share_least(const cost_model *model, const ir_node *node,
         const hw_device *device = &model->cluster->groups[g].device;
         const point_range points = model->points[g][node->op];
         const plan_demand demand =
-            !points.n     ? roofline(device, node->op, &alone)
+            !points.n     ? roofline(device, node->op, &alone, false)
             : node->chain ? (plan_demand){.total_s = device->launch_s}
                           : measured(device, points, node->op, &alone);
         least = fmin(least, demand.total_s);

@@ -3,20 +3,30 @@
 #include "cost/parts.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct collective_row {
+    const char *name;
     cost_collective_fn *fill;
     bool on_cores, network;
 } collective_row;
 
 static const collective_row collective_table[] = {
 #define COST_COLLECTIVE(name, on_cores, network)                               \
-    {cost_coll_##name, on_cores, network},
+    {#name, cost_coll_##name, on_cores, network},
 #include "cost/collectives.def"
 #undef COST_COLLECTIVE
 };
 
 enum { N_COLLECTIVES = sizeof collective_table / sizeof collective_table[0] };
+
+int32_t cost_collective_find(const char *name)
+{
+    for (int32_t i = 0; i < N_COLLECTIVES; i++)
+        if (strcmp(collective_table[i].name, name) == 0)
+            return i;
+    return -1;
+}
 
 /* Ranks that outnumber their cores wait for their turn at every meeting. The
  * wait is of the clock, not of a core, so sharing must not stretch it: divided
@@ -81,7 +91,8 @@ static plan_demand collective(const cost_model *model, const plan_stage *stage,
     for (int32_t i = 0; i < N_COLLECTIVES; i++) {
         const collective_row *row = &collective_table[i];
         plan_demand demand = {.on_core = route.on_cores};
-        if (!(route.on_cores ? row->on_cores : row->network) ||
+        if (!(cost_model_collectives(model) & (uint32_t)1 << i) ||
+            !(route.on_cores ? row->on_cores : row->network) ||
             !row->fill(step->kind, &route, moved_bytes(step), &demand))
             continue;
         demand.latency_s += turn_s * exchanges(step->kind);

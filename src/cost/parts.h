@@ -34,6 +34,14 @@ typedef bool cost_collective_fn(plan_box_kind kind, const cost_route *route,
 #include "cost/collectives.def"
 #undef COST_COLLECTIVE
 
+/* Of collectives.def; -1: there is none of that name. */
+int32_t cost_collective_find(const char *name);
+/* The rows that a model chooses from, a bit each; and a view of a model that
+ * has these alone. */
+uint32_t cost_model_collectives(const cost_model *model);
+const cost_model *cost_model_with(const cost_model *model, uint32_t collectives,
+                                  fs_arena *arena);
+
 /* How long ranks that outnumber their cores wait for their turn at a meeting.
  */
 double cost_turn_seconds(const cost_model *model, const plan_stage *stage);
@@ -61,6 +69,9 @@ typedef struct cost_piece {
 } cost_piece;
 plan_demand cost_op_on(const cost_model *model, int32_t g,
                        const cost_piece *piece);
+/* Of a product at `flops` when all processors are busy (product.c). */
+double cost_product_seconds(const hw_device *device, const ir_product *p,
+                            double flops);
 /* Of a node of 16-bit floats where these are widened (widen.c). */
 int64_t cost_widened_scratch(const cost_model *model, const cost_piece *piece);
 /* The group whose devices set the pace of a stage's ops (pace.c). */

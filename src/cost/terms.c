@@ -78,10 +78,9 @@ static int32_t find_term(lister *l, const ir_words *key, const cost_term *term)
 static void add(lister *l, const ir_words *key, cost_term term)
 {
     const int32_t stage = l->strategy->stage_of[term.node];
-    fs_push(
-        l->arena, &l->all,
-        (cost_counted){find_term(l, key, &term), 2 * stage + term.per_step,
-                       ir_times(&l->graph->nodes.at[term.node])});
+    fs_push(l->arena, &l->all,
+            (cost_counted){find_term(l, key, &term), 2 * stage + term.per_step,
+                           ir_times(&l->graph->nodes.at[term.node])});
 }
 
 static void add_node(lister *l, int32_t v)

@@ -44,6 +44,13 @@ double hw_device_narrow_flops(const hw_device *device, bool bf16)
     return bf16 ? device->bf16_flops : device->fp16_flops;
 }
 
+double hw_device_efficiency(const hw_device *device, bool narrow)
+{
+    return narrow || device->fp32_flops <= 0 || device->fp32_efficiency <= 0
+               ? device->matmul_efficiency
+               : device->fp32_efficiency;
+}
+
 const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device)
 {
     int32_t local;
@@ -164,6 +171,7 @@ static void scale_group(hw_group *group, const hw_scale *by, fs_arena *arena)
 {
     hw_device *device = &group->device;
     device->matmul_efficiency /= by->compute;
+    device->fp32_efficiency /= by->compute;
     device->memory_efficiency /= by->memory;
     device->launch_s *= by->launch;
     device->points = fs_memdup(arena, device->points,

@@ -9,16 +9,6 @@
 #include "base/status.h"
 #include "hw/wiring.h"
 
-/* A link, one direction. Seconds for b bytes = latency_s + b / bandwidth_bps.
- */
-typedef struct hw_link {
-    const char *name;
-    double latency_s;
-    double bandwidth_bps; /* bytes (not bits) per second */
-    bool on_cores; /* moving bytes occupies the sender's and receiver's cores
-                      (shared memory), so that it competes with compute */
-} hw_link;
-
 /* A measured cost: an op (by its name, or its class when the name has no
  * points) doing `work` took `seconds` alone on one device. Work is flop for
  * classes matmul and conv, bytes read + written for all others. */
@@ -34,11 +24,16 @@ typedef struct hw_device {
      * floats. */
     double fp32_flops, tf32_flops, bf16_flops, fp16_flops;
     double matmul_efficiency; /* measured best / nominal, in (0, 1] */
+    double fp32_efficiency;   /* likewise of products of floats on units of
+                                 their own; 0: the same */
     double memory_efficiency; /* likewise for memory_bps */
     double launch_s;          /* fixed cost of one op */
-    const char *source;       /* where the figures come from */
-    double usd_per_h;         /* what it costs, with its share of a node; 0: no
-                                 price is known. No figure of the machine */
+    int32_t units;      /* processors that take tiles of a product, each one at
+                           a time; 0: products are not done in tiles */
+    double ramp_depth;  /* a tile takes as if it were deeper by this */
+    const char *source; /* where the figures come from */
+    double usd_per_h;   /* what it costs, with its share of a node; 0: no
+                           price is known. No figure of the machine */
     const char *price_source; /* where that is from, and when; NULL */
     hw_point *points;         /* sorted by what, then work; may be empty */
     int32_t n_points;
@@ -99,6 +94,8 @@ double hw_device_flops(const hw_device *device);
  * computes with them in fp32, which they are widened to. */
 double hw_device_narrow_flops(const hw_device *device, bool bf16);
 bool hw_device_widens(const hw_device *device, bool bf16);
+/* Of products, of 16-bit operands or of floats, as a part of the rate above. */
+double hw_device_efficiency(const hw_device *device, bool narrow);
 const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device);
 int32_t hw_node_of(const hw_cluster *cluster, int32_t device);
 /* Of devices from this one on those of its group. */

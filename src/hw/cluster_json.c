@@ -21,6 +21,7 @@ static const range size_bytes = {1, 1e18, false};
 static const range fraction = {1e-3, 1, false};
 static const range point_work = {1, 1e24, false};
 static const range point_s = {1e-12, 1e6, false};
+static const range depth = {1, 1e6, true};
 static const range price = {1e-6, 1e6, false};
 
 static fs_status read_figure(const fs_json *in, const char *key,
@@ -124,6 +125,17 @@ static fs_status read_price(const fs_json *in, fs_arena *arena, fs_err *err,
     return fs_json_strdup(in, "price_source", arena, err, &out->price_source);
 }
 
+/* Both or none. */
+static fs_status read_tiles(const fs_json *in, fs_err *err, hw_device *out)
+{
+    int64_t units;
+    if (!fs_json_has(in, "units") && !fs_json_has(in, "ramp_depth"))
+        return FS_OK;
+    FS_TRY(fs_json_int(in, "units", 1, 1 << 20, err, &units));
+    out->units = (int32_t)units;
+    return read_figure(in, "ramp_depth", &depth, err, &out->ramp_depth);
+}
+
 fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                          hw_device *out)
 {
@@ -132,7 +144,8 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
         "fp32_flops", "tf32_flops",        "bf16_flops",
         "fp16_flops", "matmul_efficiency", "launch_s",
         "source",     "memory_efficiency", "points",
-        "usd_per_h",  "price_source",      NULL};
+        "usd_per_h",  "price_source",      "units",
+        "ramp_depth", "fp32_efficiency",   NULL};
     fs_json dev;
     FS_TRY(fs_json_object(in, "device", err, &dev));
     FS_TRY(fs_json_keys(&dev, keys, err));
@@ -149,10 +162,14 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                            &out->fp16_flops));
     FS_TRY(read_figure(&dev, "matmul_efficiency", &fraction, err,
                        &out->matmul_efficiency));
+    if (fs_json_has(&dev, "fp32_efficiency"))
+        FS_TRY(read_figure(&dev, "fp32_efficiency", &fraction, err,
+                           &out->fp32_efficiency));
     FS_TRY(read_figure(&dev, "memory_efficiency", &fraction, err,
                        &out->memory_efficiency));
     FS_TRY(read_figure(&dev, "launch_s", &wait_s, err, &out->launch_s));
     FS_TRY(fs_json_strdup(&dev, "source", arena, err, &out->source));
+    FS_TRY(read_tiles(&dev, err, out));
     FS_TRY(read_price(&dev, arena, err, out));
     if (out->fp32_flops + out->tf32_flops + out->bf16_flops + out->fp16_flops <=
         0)
@@ -348,6 +365,12 @@ static json_t *device_json(const hw_device *device, bool figures)
     if (device->fp16_flops != device->bf16_flops)
         fs_json_set_real(out, "fp16_flops", device->fp16_flops);
     fs_json_set_real(out, "matmul_efficiency", device->matmul_efficiency);
+    if (device->fp32_efficiency > 0)
+        fs_json_set_real(out, "fp32_efficiency", device->fp32_efficiency);
+    if (device->units) {
+        fs_json_set_int(out, "units", device->units);
+        fs_json_set_real(out, "ramp_depth", device->ramp_depth);
+    }
     fs_json_set_real(out, "memory_efficiency", device->memory_efficiency);
     fs_json_set_real(out, "launch_s", device->launch_s);
     fs_json_set_text(out, "source", device->source);

@@ -1,14 +1,12 @@
 /* "NODESxDEVICES:NAME[+...]": groups of nodes made from device files. */
 #include "config.h"
+#include "hw/devices.h"
 #include "hw/parts.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-typedef FS_VEC(char *) name_list;
 
 /* A specification being read. */
 typedef struct reading {
@@ -18,79 +16,16 @@ typedef struct reading {
     fs_err *err;
 } reading;
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Device names that have a file, in alphabetical order. */
-static void list_names(const char *directory, fs_arena *arena, name_list *out)
-{
-    DIR *dir = opendir(directory);
-    struct dirent *entry;
-    while (dir && (entry = readdir(dir))) {
-        size_t n = strlen(entry->d_name);
-        if (n > 5 && strcmp(entry->d_name + n - 5, ".json") == 0)
-            fs_push(arena, out, fs_strndup(arena, entry->d_name, n - 5));
-    }
-    if (dir)
-        closedir(dir);
-    if (out->n)
-        qsort(out->at, (size_t)out->n, sizeof *out->at, compare_names);
-}
-
-static int32_t min3(int32_t a, int32_t b, int32_t c)
-{
-    int32_t m = a < b ? a : b;
-    return m < c ? m : c;
-}
-
-/* Levenshtein distance; names are cut at 63 characters. */
-static int32_t edit_distance(const char *a, const char *b)
-{
-    int32_t row[64], n = (int32_t)strnlen(a, 63), m = (int32_t)strnlen(b, 63);
-    for (int32_t j = 0; j <= m; j++)
-        row[j] = j;
-    for (int32_t i = 1; i <= n; i++) {
-        int32_t diagonal = row[0];
-        row[0] = i;
-        for (int32_t j = 1; j <= m; j++) {
-            int32_t above = row[j];
-            int32_t swap = diagonal + (a[i - 1] != b[j - 1]);
-            row[j] = min3(above + 1, row[j - 1] + 1, swap);
-            diagonal = above;
-        }
-    }
-    return row[m];
-}
-
-/* Near: a part of the other, or few edits away. */
-static bool is_near(const char *wanted, const char *known)
-{
-    if (wanted[0] && (strstr(known, wanted) || strstr(wanted, known)))
-        return true;
-    int32_t room = (int32_t)strlen(wanted) / 3;
-    return edit_distance(wanted, known) <= (room < 2 ? 2 : room);
-}
-
 static fs_status fail_unknown(const reading *r, const char *name,
                               const char *directory)
 {
-    name_list names = {0};
-    fs_text near = {.arena = r->arena}, all = {.arena = r->arena};
-    list_names(directory, r->arena, &names);
+    const hw_names names = hw_device_names(directory, r->arena);
     if (!names.n)
         return fs_fail(r->err, FS_INVALID,
                        "unknown device '%s': no device files in %s", name,
                        directory);
-    for (int32_t i = 0; i < names.n; i++) {
-        fs_text_add(&all, "%s%s", i ? ", " : "", names.at[i]);
-        if (is_near(name, names.at[i]))
-            fs_text_add(&near, "%s%s", near.n ? ", " : "", names.at[i]);
-    }
-    return fs_fail(r->err, FS_INVALID, "unknown device '%s'; %s: %s", name,
-                   near.n ? "did you mean" : "known",
-                   near.n ? near.at : all.at);
+    return fs_fail(r->err, FS_INVALID, "unknown device '%s'; %s", name,
+                   hw_near_names(&names, name, r->arena));
 }
 
 /* A whole number from 1 to HW_MAX_DEVICES up to `stop`, which is skipped. */

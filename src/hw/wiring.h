@@ -1,9 +1,19 @@
-/* How devices and nodes are joined, where that is said of a cluster. */
+/* Links, and how they join devices and nodes. */
 #ifndef FS_HW_WIRING_H
 #define FS_HW_WIRING_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/* A link, one direction. Seconds for b bytes = latency_s + b / bandwidth_bps.
+ */
+typedef struct hw_link {
+    const char *name;
+    double latency_s;
+    double bandwidth_bps; /* bytes (not bits) per second */
+    bool on_cores; /* moving bytes occupies the sender's and receiver's cores
+                      (shared memory), so that it competes with compute */
+} hw_link;
 
 /* How the devices of a node are joined. */
 typedef enum hw_wiring_kind {

@@ -17,6 +17,13 @@ typedef enum ir_op_class {
     IR_CLASS_UPDATE
 } ir_op_class;
 
+/* A product as `groups` products of matrices, rows x depth by depth x columns;
+ * of a convolution the one that it comes to; of attention that of its scores.
+ */
+typedef struct ir_product {
+    int64_t groups, rows, columns, depth; /* 0: there is none */
+} ir_product;
+
 /* Exact amounts of one execution on a local shard: work, not time. */
 typedef struct ir_work {
     int64_t flop;
@@ -27,6 +34,7 @@ typedef struct ir_work {
                               16-bit operands where it computes with them */
     ir_dtype narrow;       /* of 16-bit floats among its operands; IR_F32:
                               there are none */
+    ir_product product;
 } ir_work;
 
 /* A signature on ONE mesh axis: what each input must be, what comes out. */

@@ -204,19 +204,49 @@ static int64_t conv_macs(const ir_shape *y, const ir_shape *w)
     return ir_mul_sat(per_output, ir_shape_count(y));
 }
 
+/* As products of matrices: an output's place by its channel, over a window;
+ * an input's place by its channel, over the windows that reach it; a channel by
+ * a window's weights, over the places. */
+typedef enum conv_pass { CONV_FORWARD, CONV_DATA, CONV_FILTER } conv_pass;
+
+static ir_product conv_product(const ir_node *node, const ir_shape *x,
+                               const ir_shape *y, const ir_shape *w,
+                               conv_pass pass)
+{
+    const int64_t groups = node->i[IR_WINDOW_GROUPS];
+    const int64_t out = w->dim[0] / (groups ? groups : 1);
+    const int64_t window = w->dim[0] ? ir_shape_count(w) / w->dim[0] : 0;
+    const int64_t in = w->dim[1], taps = in ? window / in : 0;
+    const int64_t places = y->dim[1] ? ir_shape_count(y) / y->dim[1] : 0;
+    const int64_t from = x->dim[1] ? ir_shape_count(x) / x->dim[1] : 0;
+    if (pass == CONV_FORWARD)
+        return (ir_product){groups, places, out, window};
+    if (pass == CONV_FILTER)
+        return (ir_product){groups, out, window, places};
+    /* with strides fewer windows reach a place */
+    return (ir_product){groups, from, in,
+                        from ? out * taps * places / from : 0};
+}
+
 static void work_conv(const ir_node *node, const ir_io *io, ir_work *out)
 {
     ir_work_products(node, io, conv_macs(&io->out[0], &io->in[1]), 0, out);
+    out->product =
+        conv_product(node, &io->in[0], &io->out[0], &io->in[1], CONV_FORWARD);
 }
 
 static void work_data_grad(const ir_node *node, const ir_io *io, ir_work *out)
 {
     ir_work_products(node, io, conv_macs(&io->in[0], &io->in[1]), 0, out);
+    out->product =
+        conv_product(node, &io->out[0], &io->in[0], &io->in[1], CONV_DATA);
 }
 
 static void work_filter_grad(const ir_node *node, const ir_io *io, ir_work *out)
 {
     ir_work_products(node, io, conv_macs(&io->in[0], &io->out[0]), 0, out);
+    out->product =
+        conv_product(node, &io->in[1], &io->in[0], &io->out[0], CONV_FILTER);
 }
 
 /* One of the three from its inputs: the attributes of `node`, then the lengths

@@ -101,6 +101,13 @@ static void work_matmul(const ir_node *node, const ir_io *io, ir_work *out)
     const int64_t n = ir_shape_count(&io->out[0]);
     ir_work_products(node, io, ir_mul_sat(io->in[0].dim[x.a_k], n),
                      node->n_in > 2 ? n : 0, out);
+    const int64_t columns = io->out[0].dim[x.rank - 1];
+    const int64_t rows = x.batched ? io->out[0].dim[x.rank - 2]
+                         : columns ? n / columns
+                                   : 0;
+    out->product =
+        (ir_product){x.batched && rows && columns ? n / rows / columns : 1,
+                     rows, columns, io->in[0].dim[x.a_k]};
 }
 
 /* The transpose of the last two axes. */
@@ -188,7 +195,10 @@ static void work_weight_grad(const ir_node *node, const ir_io *io, ir_work *out)
 {
     int64_t columns = io->in[1].dim[io->in[1].rank - 1];
     int64_t macs = ir_mul_sat(columns, ir_shape_count(&io->in[0]));
+    const int64_t rows = io->in[0].dim[io->in[0].rank - 1];
     ir_work_products(node, io, macs, 0, out);
+    out->product = (ir_product){1, rows, columns,
+                                rows ? ir_shape_count(&io->in[0]) / rows : 0};
 }
 
 /* y = sum a^T b: da = b y^T, db = a y. */

@@ -22,7 +22,7 @@ src_plan_libfs_plan_a_SOURCES += src/plan/text.h src/plan/text_parts.h \
 src_plan_libfs_plan_a_SOURCES += src/plan/plan.h src/plan/task.h \
   src/plan/names.c src/plan/lower.c src/plan/lower.h \
   src/plan/lower_values.c src/plan/lower_tasks.c src/plan/lower_finish.c \
-  src/plan/lower_memory.c src/plan/lower_ahead.c \
+  src/plan/lower_memory.c src/plan/lower_ahead.c src/plan/lower_behind.c \
   src/plan/fullest.h src/plan/fullest.c src/plan/memory.c src/plan/memory.h src/plan/memory_life.c \
   src/plan/memory_life.h src/plan/offsets.c src/plan/offsets.h \
   src/plan/offsets_parts.h src/plan/offsets_stack.c \

@@ -233,6 +233,8 @@ void plan_lower_finish(lowering *l, plan *p)
         if (l->options->overlap) {
             plan_lower_ahead(l, role);
             link_producers(role);
+            plan_lower_behind(l, role);
+            link_producers(role);
         }
         link_consumers(l, role);
         make_streams(l, role);

@@ -32,9 +32,18 @@ typedef struct plan_event {
     int64_t start_ns, end_ns; /* of the work; a transfer's waits for nobody */
 } plan_event;
 
+/* Bytes that are live on a rank from then on, by class. */
+typedef struct plan_live {
+    int32_t rank;
+    int64_t at_ns;
+    int64_t bytes[PLAN_BYTES_KINDS];
+} plan_live;
+
 typedef struct plan_trace {
     fs_arena *arena;
     FS_VEC(plan_event) events;
+    FS_VEC(plan_live) live; /* of simulated traces */
+    FS_VEC(int32_t) path;   /* events of the critical path, in order */
 } plan_trace;
 
 /* A trace whose ranks noted when they came to their transfers: each starts when

@@ -8,6 +8,7 @@
 #include <graphviz/gvc.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -268,4 +269,30 @@ const char *draw_short_name(const char *name)
 {
     const char *slash = strrchr(name, '/');
     return slash && slash[1] ? slash + 1 : name;
+}
+
+Agnode_t *draw_put(draw *d, const char *shape, const char *label, draw_box at)
+{
+    Agnode_t *n =
+        draw_node(d, d->graph, fs_printf(d->arena, "n%d", d->drawn.nodes));
+    draw_set(n, "shape", shape);
+    draw_set(n, "label", label);
+    draw_set(n, "fontsize", "10");
+    draw_set(n, "margin", "0");
+    draw_set(n, "fixedsize", label[0] ? "false" : "true");
+    draw_setf(d, n, "pos", "%.2f,%.2f!", at.x, at.y);
+    draw_setf(d, n, "width", "%.5f", fmax(at.width, 0.5) / 72);
+    draw_setf(d, n, "height", "%.5f", fmax(at.height, 0.5) / 72);
+    return n;
+}
+
+Agnode_t *draw_put_filled(draw *d, const char *shape, const char *colour,
+                          draw_box at)
+{
+    Agnode_t *n = draw_put(d, shape, "", at);
+    draw_set(n, "style", "filled");
+    draw_set(n, "fillcolor", colour);
+    draw_set(n, "color", colour);
+    draw_set(n, "penwidth", "0");
+    return n;
 }

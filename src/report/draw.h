@@ -31,6 +31,16 @@ Agraph_t *draw_cluster(draw *d, Agraph_t *in, const char *name,
 fs_status draw_finish(draw *d, const char *engine, const char *file,
                       fs_err *err, report_drawn *out);
 
+/* Charts ("nop2"): a node of that shape at a place, in points; with a label it
+ * grows as that wants. */
+typedef struct draw_box {
+    double x, y, width, height;
+} draw_box;
+Agnode_t *draw_put(draw *d, const char *shape, const char *label, draw_box at);
+/* In one colour, without a label. */
+Agnode_t *draw_put_filled(draw *d, const char *shape, const char *colour,
+                          draw_box at);
+
 /* Fill colour for SBPs: one colour per mesh axis ("#aaa:#bbb" is a blend). */
 const char *draw_sbp_colour(draw *d, const ir_nd_sbp *sbp, int32_t n_axes);
 const char *draw_class_colour(ir_op_class op_class);

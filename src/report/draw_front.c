@@ -60,49 +60,19 @@ static double up(const panel *p, double seconds)
     return HEIGHT * (seconds - p->y[0]) / (p->y[1] - p->y[0]);
 }
 
-typedef struct box {
-    double x, y, width, height;
-} box;
-
-static Agnode_t *put(panel *p, const char *shape, const char *label, box at)
-{
-    Agnode_t *n = draw_node(p->d, p->d->graph,
-                            fs_printf(p->d->arena, "n%d", p->d->drawn.nodes));
-    draw_set(n, "shape", shape);
-    draw_set(n, "label", label);
-    draw_set(n, "fontsize", "10");
-    draw_set(n, "margin", "0");
-    draw_set(n, "fixedsize", label[0] ? "false" : "true");
-    draw_setf(p->d, n, "pos", "%.2f,%.2f!", at.x, at.y);
-    draw_setf(p->d, n, "width", "%.5f", fmax(at.width, 0.5) / 72);
-    draw_setf(p->d, n, "height", "%.5f", fmax(at.height, 0.5) / 72);
-    return n;
-}
-
-static Agnode_t *put_filled(panel *p, const char *shape, const char *colour,
-                            box at)
-{
-    Agnode_t *n = put(p, shape, "", at);
-    draw_set(n, "style", "filled");
-    draw_set(n, "fillcolor", colour);
-    draw_set(n, "color", colour);
-    draw_set(n, "penwidth", "0");
-    return n;
-}
-
 /* Between two corners of a rectangle without width or height. */
 static void put_line(panel *p, const char *colour, double thick,
                      const double from[2], const double to[2])
 {
-    put_filled(p, "box", colour,
-               (box){(from[0] + to[0]) / 2, (from[1] + to[1]) / 2,
-                     fmax(fabs(to[0] - from[0]), thick),
-                     fmax(fabs(to[1] - from[1]), thick)});
+    draw_put_filled(p->d, "box", colour,
+                    (draw_box){(from[0] + to[0]) / 2, (from[1] + to[1]) / 2,
+                               fmax(fabs(to[0] - from[0]), thick),
+                               fmax(fabs(to[1] - from[1]), thick)});
 }
 
 static void put_text(panel *p, const char *text, double x, double y)
 {
-    put(p, "plaintext", text, (box){x, y, LABEL, 12});
+    draw_put(p->d, "plaintext", text, (draw_box){x, y, LABEL, 12});
 }
 
 static const char *x_text(const panel *p, double x)
@@ -162,10 +132,11 @@ static void put_points(panel *p)
         const double dash[2][2] = {{x - 6, low[1]}, {x + 6, low[1]}};
         put_line(p, bound_colour, 0.8, low, high);
         put_line(p, bound_colour, 1.6, dash[0], dash[1]);
-        put_filled(p, "circle", plan_colour, (box){x, y, POINT, POINT});
+        draw_put_filled(p->d, "circle", plan_colour,
+                        (draw_box){x, y, POINT, POINT});
         const double wide = LETTER * (double)strlen(at->label);
-        put(p, "plaintext", at->label,
-            (box){x + POINT + wide / 2, y + POINT, wide, 12});
+        draw_put(p->d, "plaintext", at->label,
+                 (draw_box){x + POINT + wide / 2, y + POINT, wide, 12});
     }
 }
 
@@ -176,7 +147,8 @@ static void put_key(draw *d)
     const char *const colours[] = {plan_colour, bound_colour};
     for (int32_t k = 0; k < 2; k++) {
         const double x = 20 + 150.0 * k;
-        put_filled(&p, "box", colours[k], (box){x, -52, 14, k ? 2 : 8});
+        draw_put_filled(d, "box", colours[k],
+                        (draw_box){x, -52, 14, k ? 2 : 8});
         put_text(&p, texts[k], x + 14 + LETTER * (double)strlen(texts[k]) / 2,
                  -52);
     }

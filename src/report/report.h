@@ -53,6 +53,19 @@ typedef struct report_front {
 /* Each front a panel. */
 fs_status report_draw_fronts(const report_front *fronts, int32_t n,
                              const char *file, fs_err *err, report_drawn *out);
+/* Times predicted against those measured, by series; all above 0. */
+typedef struct report_scatter_point {
+    double measured_s, predicted_s;
+    int32_t series;
+} report_scatter_point;
+typedef struct report_scatter {
+    const char *title;
+    int32_t n, n_series;
+    const report_scatter_point *points;
+    const char *const *series; /* names */
+} report_scatter;
+fs_status report_draw_scatter(const report_scatter *scatter, const char *file,
+                              fs_err *err, report_drawn *out);
 /* "compute", "send to stage 1": a name for each stream of a rank. */
 const char *report_stream_name(const plan *p, int32_t rank, int32_t stream,
                                fs_arena *arena);

@@ -1,17 +1,42 @@
 /* Traces for Perfetto and chrome://tracing: a process per rank, a thread per
- * stream, times in microseconds from the first event. */
+ * stream, times in microseconds from the first event; live bytes by class as
+ * counters of their rank, the critical path as arrows from task to task. */
 #include "config.h"
 #include "report/report.h"
 
+#include "base/file.h"
 #include "base/json.h"
 
-/* A trace being written. */
+#include <stdlib.h>
+#include <string.h>
+
+/* A trace being written, event by event: a large one would not stand in memory
+ * as a tree. */
 typedef struct writing {
     const ir_graph *graph;
     const plan *plan;
     fs_arena *arena;
-    json_t *list;
+    fs_output *file;
+    bool begun;
+    int64_t base, origin_ns; /* process of rank 0; when it begins */
+    const char ***names;     /* [roles][tasks] */
 } writing;
+
+/* Live bytes are told when a class has changed by this part of the rank's
+ * peak. */
+enum { LIVE_PARTS = 256 };
+
+/* The caller's reference is taken. */
+static void put(writing *w, json_t *event)
+{
+    char *text = json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    FS_ASSERT(text);
+    fs_output_write(w->file, ",\n", w->begun ? 2 : 0);
+    fs_output_write(w->file, text, strlen(text));
+    w->begun = true;
+    free(text);
+    json_decref(event);
+}
 
 /* Two channels may join two stages in one direction: one for what the forward
  * pass needs, one for the backward pass. Two streams of a rank may compute, a
@@ -72,7 +97,7 @@ static json_t *meta(const char *what, int64_t pid, int64_t tid,
                      "name", name);
 }
 
-static void name_rows(const writing *w, const char *source, int64_t base)
+static void name_rows(writing *w, const char *source, int64_t base)
 {
     for (int32_t r = 0; r < w->plan->n_roles; r++) {
         const plan_role *role = &w->plan->roles[r];
@@ -81,13 +106,11 @@ static void name_rows(const writing *w, const char *source, int64_t base)
             const char *name = fs_printf(w->arena, "%s rank %d (%s)", source,
                                          role->first_rank + i,
                                          plan_role_stages_text(role, w->arena));
-            json_array_append_new(w->list, meta("process_name", pid, 0, name));
+            put(w, meta("process_name", pid, 0, name));
             for (int32_t s = 0; s < role->n_streams; s++)
-                json_array_append_new(
-                    w->list,
-                    meta("thread_name", pid, s,
-                         report_stream_name(w->plan, role->first_rank + i, s,
-                                            w->arena)));
+                put(w, meta("thread_name", pid, s,
+                            report_stream_name(w->plan, role->first_rank + i, s,
+                                               w->arena)));
         }
     }
 }
@@ -101,33 +124,139 @@ static int64_t first_ns(const plan_trace *trace)
     return first;
 }
 
-static json_t *event_json(const writing *w, const plan_event *e, int64_t base,
-                          int64_t origin)
+static const char *name_of(writing *w, const plan_event *e)
 {
     const plan_role *role = plan_role_of_rank(w->plan, e->rank);
-    const plan_task *task = &role->tasks[e->task];
+    const char ***names = &w->names[role - w->plan->roles];
+    if (!*names)
+        *names = fs_new(w->arena, const char *, role->n_tasks);
+    const char **name = &(*names)[e->task];
+    if (!*name)
+        *name = plan_task_name(w->graph, &role->tasks[e->task], w->arena);
+    return *name;
+}
+
+static json_t *event_json(writing *w, const plan_event *e, bool critical)
+{
+    const plan_role *role = plan_role_of_rank(w->plan, e->rank);
+    char category[32];
+    snprintf(category, sizeof category, "%s%s",
+             plan_phase_name(role->tasks[e->task].phase),
+             critical ? ",critical" : "");
     return json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:{s:i, s:I, s:f}}",
-                     "ph", "X", "name",
-                     plan_task_name(w->graph, task, w->arena), "cat",
-                     plan_phase_name(task->phase), "pid",
-                     (json_int_t)(base + e->rank), "tid", (json_int_t)e->stream,
-                     "ts", (double)(e->start_ns - origin) / 1e3, "dur",
+                     "ph", "X", "name", name_of(w, e), "cat", category, "pid",
+                     (json_int_t)(w->base + e->rank), "tid",
+                     (json_int_t)e->stream, "ts",
+                     (double)(e->start_ns - w->origin_ns) / 1e3, "dur",
                      (double)(e->end_ns - e->start_ns) / 1e3, "args",
                      "micro_batch", e->micro_batch, "step", (json_int_t)e->step,
                      "waited_us", (double)(e->start_ns - e->ready_ns) / 1e3);
 }
 
+/* ---- counters ---- */
+
+static int64_t sum_of(const plan_live *live)
+{
+    int64_t sum = 0;
+    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
+        sum += live->bytes[k];
+    return sum;
+}
+
+static json_t *live_json(const writing *w, const plan_live *live)
+{
+    json_t *bytes = json_object();
+    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
+        json_object_set_new(bytes, plan_bytes_kind_name((plan_bytes_kind)k),
+                            json_integer(live->bytes[k]));
+    return json_pack("{s:s, s:s, s:I, s:f, s:o}", "ph", "C", "name",
+                     "live bytes", "pid", (json_int_t)(w->base + live->rank),
+                     "ts", (double)(live->at_ns - w->origin_ns) / 1e3, "args",
+                     bytes);
+}
+
+static bool has_changed(const plan_live *was, const plan_live *is,
+                        int64_t peak_bytes)
+{
+    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
+        if (llabs(is->bytes[k] - was->bytes[k]) > peak_bytes / LIVE_PARTS)
+            return true;
+    return false;
+}
+
+/* What has changed much, and each peak exactly. */
+static void add_live(writing *w, const plan_trace *trace)
+{
+    const plan_live *at = trace->live.at;
+    const int32_t n_roles = w->plan->n_roles;
+    int32_t *peak = fs_new(w->arena, int32_t, n_roles);
+    const plan_live **told = fs_new(w->arena, const plan_live *, n_roles);
+    for (int32_t r = 0; r < n_roles; r++)
+        peak[r] = -1;
+    for (int32_t i = 0; i < trace->live.n; i++) {
+        const int64_t r =
+            plan_role_of_rank(w->plan, at[i].rank) - w->plan->roles;
+        if (peak[r] < 0 || sum_of(&at[i]) > sum_of(&at[peak[r]]))
+            peak[r] = i;
+    }
+    for (int32_t i = 0; i < trace->live.n; i++) {
+        const int64_t r =
+            plan_role_of_rank(w->plan, at[i].rank) - w->plan->roles;
+        if (told[r] && i != peak[r] &&
+            !has_changed(told[r], &at[i], sum_of(&at[peak[r]])))
+            continue;
+        told[r] = &at[i];
+        put(w, live_json(w, &at[i]));
+    }
+}
+
+/* ---- the critical path ---- */
+
+/* An end of an arrow: within the box of an event, or it would bind to none. */
+static json_t *arrow_end(const writing *w, const plan_event *e, const char *end,
+                         int32_t id)
+{
+    const double middle_ns = (double)(e->start_ns - w->origin_ns) +
+                             (double)(e->end_ns - e->start_ns) / 2;
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:f}", "ph", end,
+                     "name", "critical path", "cat", "critical", "bp", "e",
+                     "id", id, "pid", (json_int_t)(w->base + e->rank), "tid",
+                     (json_int_t)e->stream, "ts", middle_ns / 1e3);
+}
+
+/* From each event of the path that lasts to the next one. */
+static void add_path(writing *w, const plan_trace *trace)
+{
+    const plan_event *from = NULL;
+    int32_t id = 0;
+    for (int32_t i = 0; i < trace->path.n; i++) {
+        const plan_event *to = &trace->events.at[trace->path.at[i]];
+        if (to->end_ns == to->start_ns)
+            continue;
+        if (from) {
+            put(w, arrow_end(w, from, "s", id));
+            put(w, arrow_end(w, to, "f", id++));
+        }
+        from = to;
+    }
+}
+
 /* Rank r is process base + r; NULL: no trace. */
-static void add_trace(const writing *w, const plan_trace *trace,
-                      const char *source, int64_t base)
+static void add_trace(writing *w, const plan_trace *trace, const char *source,
+                      int64_t base)
 {
     if (!trace)
         return;
-    int64_t origin = first_ns(trace);
+    w->origin_ns = first_ns(trace);
+    w->base = base;
     name_rows(w, source, base);
+    bool *critical = fs_new(w->arena, bool, trace->events.n);
+    for (int32_t i = 0; i < trace->path.n; i++)
+        critical[trace->path.at[i]] = true;
     for (int32_t i = 0; i < trace->events.n; i++)
-        json_array_append_new(
-            w->list, event_json(w, &trace->events.at[i], base, origin));
+        put(w, event_json(w, &trace->events.at[i], critical[i]));
+    add_live(w, trace);
+    add_path(w, trace);
 }
 
 fs_status report_trace_json(const ir_graph *graph, const plan *p,
@@ -135,15 +264,19 @@ fs_status report_trace_json(const ir_graph *graph, const plan *p,
                             const plan_trace *measured, const char *file,
                             fs_err *err)
 {
-    json_t *root = json_object();
-    writing w = {graph, p, fs_arena_create(), json_array()};
-    fs_json_set_text(root, "displayTimeUnit", "ms");
-    json_object_set_new(root, "traceEvents", w.list);
+    static const char head[] = "{\"displayTimeUnit\":\"ms\",\n"
+                               "\"traceEvents\":[\n";
+    static const char tail[] = "\n]}\n";
+    fs_output out;
+    FS_TRY(fs_output_open(&out, file, err));
+    writing w = {
+        .graph = graph, .plan = p, .arena = fs_arena_create(), .file = &out};
+    w.names = fs_new(w.arena, const char **, p->n_roles);
+    fs_output_write(&out, head, sizeof head - 1);
     /* Ranks of the two stand apart. */
     add_trace(&w, predicted, "predicted", 0);
     add_trace(&w, measured, "measured", 100000);
-    fs_status status = fs_json_save(root, file, err);
-    json_decref(root);
+    fs_output_write(&out, tail, sizeof tail - 1);
     fs_arena_destroy(w.arena);
-    return status;
+    return fs_output_close(&out, err);
 }

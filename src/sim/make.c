@@ -1,7 +1,8 @@
 /* A simulation before its first instant: what is told of tasks once and for
  * all, and dense state. */
 #include "config.h"
-#include "sim/parts.h"
+#include "sim/noise.h"
+#include "sim/watch.h"
 
 /* ---- tasks ---- */
 
@@ -11,10 +12,12 @@ static sim_task task_of(const simulation *s, int32_t r, int32_t t)
     const plan_task *task = &role->tasks[t];
     const plan_demand *demand = &s->timing->demand[r][t];
     double seconds = demand->total_s;
-    if (s->options->straggler > 1 && role->first_rank == 0 &&
+    const int32_t behind = s->options->straggler_rank - role->first_rank;
+    if (s->options->straggler > 1 && behind >= 0 && behind < role->n_ranks &&
         task->kind == PLAN_COMPUTE)
         seconds *= s->options->straggler;
     return (sim_task){
+        .seconds = seconds,
         .demand_ps = (int64_t)(seconds * 1e12 + 0.5),
         .line = task->channel >= 0 ? s->p->n_comms + task->channel : task->comm,
         .on_core = demand->on_core && sim_cores_shared(&s->resources, r),
@@ -189,7 +192,9 @@ static bool *find_joins(const simulation *s, int32_t r)
 static void make_chains(simulation *s)
 {
     s->spans = fs_new(s->arena, const sim_span **, s->p->n_roles);
-    for (int32_t r = 0; r < s->p->n_roles && !s->options->in_full; r++) {
+    /* What is drawn or watched firing by firing has none. */
+    const bool none = s->options->in_full || s->noise || s->watch;
+    for (int32_t r = 0; r < s->p->n_roles && !none; r++) {
         const int32_t n = s->p->roles[r].n_tasks * PLAN_CHAIN_VARIANTS;
         const plan_chains *chains =
             plan_chains_create(s->actors[r], find_joins(s, r), s->arena);
@@ -216,6 +221,8 @@ void sim_make(simulation *s, const hw_cluster *cluster)
     make_streams(s);
     make_lines(s);
     find_wakes(s);
+    s->watch = sim_watch_create(s);
+    s->noise = sim_noise_create(s);
     make_chains(s);
     s->repeats = sim_repeats_create(s);
 }

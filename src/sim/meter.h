@@ -6,6 +6,7 @@
 
 /* What there is to know of a task, told once. */
 typedef struct sim_task {
+    double seconds; /* alone */
     int64_t demand_ps;
     int32_t line; /* communicator, or behind those the channel; -1: none */
     bool on_core; /* of cores that are shared */

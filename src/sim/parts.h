@@ -34,6 +34,8 @@ typedef struct sim_line {
 } sim_line;
 
 typedef struct sim_repeats sim_repeats;
+typedef struct sim_watch sim_watch;
+typedef struct sim_noise sim_noise;
 
 typedef struct simulation {
     const ir_graph *graph;
@@ -65,10 +67,12 @@ typedef struct simulation {
     int64_t firings;   /* of a step */
     int64_t *left;     /* [steps] firings to come */
     int64_t *end_ns;   /* [steps] */
-    /* The meters are read over one step, from the end of the one before. */
-    int64_t measured_step;
+    /* The meters are read over these, from the end of the one before. */
+    int64_t first_measured, measured_step;
     sim_meter **at_end;   /* [steps][roles] */
     sim_repeats *repeats; /* NULL: everything is played */
+    sim_watch *watch;     /* NULL: bytes are not told apart */
+    sim_noise *noise;     /* NULL: firings take what they should */
 } simulation;
 
 /* ---- making (make.c), once the options stand ---- */

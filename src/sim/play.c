@@ -1,9 +1,12 @@
 /* From instant to instant: what ends, what may start then, what has another
  * share of its resources. */
 #include "config.h"
-#include "sim/parts.h"
+#include "sim/noise.h"
+#include "sim/watch.h"
 
 #include "base/clock.h"
+
+#include <math.h>
 
 enum { PS_PER_NS = 1000, LOOK_AT_CLOCK = 1024 };
 
@@ -23,6 +26,32 @@ static sim_thread thread_of(const sim_task *task)
     return task->loads ? SIM_THREAD_LOAD : SIM_THREAD_MAIN;
 }
 
+static int64_t ps_of(double seconds)
+{
+    return (int64_t)(seconds * 1e12 + 0.5);
+}
+
+static const plan_task *plan_task_at(const simulation *s, int32_t stream)
+{
+    const sim_job *job = &s->jobs[stream];
+    const int32_t t = s->actors[job->role]->cursor[job->stream].task;
+    return &s->p->roles[job->role].tasks[t];
+}
+
+static void watch_claims(const simulation *s, int32_t stream)
+{
+    const sim_job *job = &s->jobs[stream];
+    const plan_task *task = plan_task_at(s, stream);
+    const plan_actors *a = s->actors[job->role];
+    const bool first = plan_actor_first_firing(a, job->stream);
+    for (int32_t i = 0; i < task->n_out; i++) {
+        const plan_actor_register *r = &a->registers[task->out[i]];
+        if (!r->persistent && (first || !r->per_step))
+            sim_watch_claim(s->watch, s, job->role, task->out[i]);
+    }
+    sim_watch_note(s->watch, s, job->role, a->cursor[job->stream].step);
+}
+
 static void fire(simulation *s, int32_t stream)
 {
     const sim_job *job = &s->jobs[stream];
@@ -30,6 +59,8 @@ static void fire(simulation *s, int32_t stream)
     sim_meter *m = &s->meters[job->role];
     sim_meter_advance(m, s->now_ns, s->begun);
     const int64_t bytes = plan_actor_fire(s->actors[job->role], job->stream);
+    if (s->watch)
+        watch_claims(s, stream);
     if (job->span) {
         sim_meter_start(m, job->span, s->now_ns);
     } else {
@@ -47,7 +78,7 @@ static void record(simulation *s, int32_t stream, int64_t start_ns)
     int32_t r = s->role_of[stream], local = s->jobs[stream].stream;
     const plan_cursor *c = &s->actors[r]->cursor[local];
     plan_trace *trace = s->options->trace;
-    if (!trace || c->step != s->steps - 1)
+    if (!trace || c->step < sim_first_traced(s))
         return;
     plan_event event = {.rank = s->p->roles[r].first_rank,
                         .stream = local,
@@ -89,7 +120,15 @@ static int64_t complete_task(simulation *s, int32_t stream)
         sim_cores_change(&s->resources, job->role, thread_of(task), -1);
         s->cores_change = true;
     }
-    return plan_actor_done(s->actors[job->role], job->stream);
+    if (!s->watch)
+        return plan_actor_done(s->actors[job->role], job->stream);
+    const plan_task *its = plan_task_at(s, stream);
+    const int64_t step = s->actors[job->role]->cursor[job->stream].step;
+    sim_watch_release(s->watch, s, job->role, its, 1);
+    const int64_t bytes = plan_actor_done(s->actors[job->role], job->stream);
+    sim_watch_release(s->watch, s, job->role, its, -1);
+    sim_watch_note(s->watch, s, job->role, step);
+    return bytes;
 }
 
 static void complete(simulation *s, int32_t stream, int64_t start_ns)
@@ -235,16 +274,16 @@ static void start_meeting(simulation *s, int32_t line)
 {
     const sim_line *l = &s->lines[line];
     int32_t lead = l->arrived[0];
-    int64_t demand_ps = 0;
+    double seconds = 0;
     s->jobs[lead].on_core = false;
+    for (int32_t i = 0; i < l->n_members; i++)
+        seconds = fmax(seconds, head_task(s, l->arrived[i])->seconds);
+    seconds = sim_noise_meeting(s->noise, s, line, seconds);
     for (int32_t i = 0; i < l->n_members; i++) {
-        const sim_task *task = head_task(s, l->arrived[i]);
-        if (task->demand_ps > demand_ps)
-            demand_ps = task->demand_ps;
-        s->jobs[lead].on_core |= task->on_core;
+        s->jobs[lead].on_core |= head_task(s, l->arrived[i])->on_core;
         fire(s, l->arrived[i]);
     }
-    start_job(s, lead, line, demand_ps);
+    start_job(s, lead, line, ps_of(seconds));
 }
 
 /* The chain that begins with a head that is ready, if all of it may run. What
@@ -254,7 +293,8 @@ static const sim_span *span_at(const simulation *s, int32_t stream)
     const sim_job *job = &s->jobs[stream];
     const plan_actors *a = s->actors[job->role];
     const plan_cursor *c = &a->cursor[job->stream];
-    if (!s->spans[job->role] || (s->options->trace && c->step == s->steps - 1))
+    if (!s->spans[job->role] ||
+        (s->options->trace && c->step >= sim_first_traced(s)))
         return NULL;
     const sim_span *span =
         s->spans[job->role][c->task * PLAN_CHAIN_VARIANTS +
@@ -299,8 +339,11 @@ static void arrive(simulation *s, int32_t stream)
     if (s->heads[stream].waits)
         return;
     s->jobs[stream].on_core = task->on_core;
+    const int64_t demand_ps =
+        s->noise ? ps_of(sim_noise_alone(s->noise, s, stream, task->seconds))
+                 : task->demand_ps;
     fire(s, stream);
-    start_job(s, stream, -1, task->demand_ps);
+    start_job(s, stream, -1, demand_ps);
 }
 
 static void try_stream(simulation *s, int32_t r, int32_t i)

@@ -5,7 +5,7 @@
  * often as the programs repeat. These repetitions are left out: times, counts
  * and meters are what they would be if they had been played. */
 #include "config.h"
-#include "sim/parts.h"
+#include "sim/watch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +77,7 @@ sim_repeats *sim_repeats_create(const simulation *s)
     sim_repeats *r = fs_new(s->arena, sim_repeats, 1);
     r->lead = find_lead(s);
     r->step = -1;
-    if (r->lead < 0 || s->options->in_full)
+    if (r->lead < 0 || s->options->in_full || s->options->jitter > 0)
         return NULL;
     r->last = make_mark(s);
     r->old = make_mark(s);
@@ -335,11 +335,12 @@ static void swap(mark **a, mark **b)
     *b = was;
 }
 
-/* The last step, when it is traced, is played: none of it may be skipped. */
+/* Steps that are traced are played: none of them may be skipped. */
 static bool is_seen(const simulation *s, int64_t steps)
 {
+    const int64_t first = sim_first_traced(s);
     return s->options->trace &&
-           (s->steps <= steps || s->left[s->steps - 1 - steps] < s->firings);
+           (first < steps || s->left[first - steps] < s->firings);
 }
 
 static bool skip_times(sim_repeats *r, simulation *s, const mark *was,

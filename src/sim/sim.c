@@ -32,13 +32,15 @@ static void fill_stage(const simulation *s, int32_t r, double window_s,
                        sim_stage *out)
 {
     static const sim_meter none;
-    const int64_t k = s->measured_step;
-    const sim_meter *a = k ? &s->at_end[k - 1][r] : &none;
+    const int64_t first = s->first_measured, k = s->measured_step;
+    const sim_meter *a = first ? &s->at_end[first - 1][r] : &none;
     const sim_meter *b = &s->at_end[k][r];
-    out->busy_s += (double)(b->busy_ns - a->busy_ns) * 1e-9;
-    out->comm_s += (double)(b->comm_ns - a->comm_ns) * 1e-9;
-    out->exposed_comm_s += (double)(b->exposed_ns - a->exposed_ns) * 1e-9;
-    out->idle_s += window_s - (double)(b->occupied_ns - a->occupied_ns) * 1e-9;
+    const double each_s = 1e-9 / (double)(k - first + 1);
+    out->busy_s += (double)(b->busy_ns - a->busy_ns) * each_s;
+    out->comm_s += (double)(b->comm_ns - a->comm_ns) * each_s;
+    out->exposed_comm_s += (double)(b->exposed_ns - a->exposed_ns) * each_s;
+    out->idle_s +=
+        window_s - (double)(b->occupied_ns - a->occupied_ns) * each_s;
 }
 
 /* A stage's ranks may be several roles. */
@@ -58,9 +60,10 @@ static void add_role(const plan *p, const plan_role *role, const sim_stage *one,
 static void fill_result(const simulation *s, fs_arena *arena, sim_result *out)
 {
     const plan *p = s->p;
-    int64_t k = s->measured_step;
-    double window_s =
-        (double)(s->end_ns[k] - (k ? s->end_ns[k - 1] : 0)) * 1e-9;
+    const int64_t first = s->first_measured, k = s->measured_step;
+    const double window_s =
+        (double)(s->end_ns[k] - (first ? s->end_ns[first - 1] : 0)) * 1e-9 /
+        (double)(k - first + 1);
     double ranks = 0, idle_s = 0, exposed_s = 0;
     out->iteration_s = window_s;
     out->n_stages = p->strategy->n_stages;
@@ -79,10 +82,17 @@ static void fill_result(const simulation *s, fs_arena *arena, sim_result *out)
     out->exposed_comm_s = exposed_s / ranks;
     out->events = s->n_events;
     out->skipped = s->n_skipped;
+    out->n_steps = s->steps;
+    out->first_step = first;
+    out->last_step = k;
+    out->step_s = fs_new(arena, double, s->steps);
+    for (int64_t i = 0; i < s->steps; i++)
+        out->step_s[i] =
+            (double)(s->end_ns[i] - (i ? s->end_ns[i - 1] : 0)) * 1e-9;
 }
 
 /* Times of the trace count from the first thing it shows. */
-static void shift_trace(plan_trace *trace, int32_t first)
+static void shift_trace(plan_trace *trace, int32_t first, int32_t first_live)
 {
     int64_t zero_ns = INT64_MAX;
     for (int32_t i = first; i < trace->events.n; i++)
@@ -93,6 +103,8 @@ static void shift_trace(plan_trace *trace, int32_t first)
         trace->events.at[i].start_ns -= zero_ns;
         trace->events.at[i].end_ns -= zero_ns;
     }
+    for (int32_t i = first_live; i < trace->live.n; i++)
+        trace->live.at[i].at_ns -= zero_ns;
 }
 
 fs_status sim_run(const ir_graph *graph, const plan *p,
@@ -102,6 +114,7 @@ fs_status sim_run(const ir_graph *graph, const plan *p,
 {
     int64_t start_ns = fs_now_ns();
     int32_t first = options->trace ? options->trace->events.n : 0;
+    int32_t first_live = options->trace ? options->trace->live.n : 0;
     simulation s = {.graph = graph,
                     .p = p,
                     .timing = timing,
@@ -114,6 +127,8 @@ fs_status sim_run(const ir_graph *graph, const plan *p,
         /* The last step but one, if there are three: in the last, what the
          * next would have begun early is missing. */
         s.measured_step = s.steps >= 3 ? s.steps - 2 : s.steps - 1;
+        s.first_measured =
+            options->jitter > 0 && s.steps >= 3 ? 1 : s.measured_step;
         sim_make(&s, cluster);
         status = sim_play(&s, err);
     }
@@ -123,7 +138,7 @@ fs_status sim_run(const ir_graph *graph, const plan *p,
         result.wall_s = (double)(fs_now_ns() - start_ns) * 1e-9;
         *out = result;
         if (options->trace)
-            shift_trace(options->trace, first);
+            shift_trace(options->trace, first, first_live);
     }
     fs_arena_destroy(s.arena);
     return status;

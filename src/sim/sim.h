@@ -9,11 +9,18 @@
 #include "plan/timing.h"
 
 typedef struct sim_options {
-    int64_t steps;     /* iterations played; the last but one is steady */
-    plan_trace *trace; /* NULL: none. Filled for the last step played */
-    double straggler;  /* 1.0; > 1 slows rank 0's compute */
-    bool in_full;      /* micro-batches that are alike are played one by one:
-                          slow, and the same to the last bit */
+    int64_t steps;        /* iterations played; the last but one is steady */
+    plan_trace *trace;    /* NULL: none. Filled for the last steps played, */
+    int64_t traced_steps; /* so many of them; 0: 1 */
+    bool live;            /* the trace tells live bytes too */
+    double straggler;     /* 1.0; > 1 slows the compute of */
+    int32_t straggler_rank;
+    double jitter; /* relative deviation of each firing's time; 0: none. Where
+                      there is some, all steps are played, and figures are means
+                      over those but the first and the last */
+    uint64_t seed; /* of it */
+    bool in_full;  /* micro-batches that are alike are played one by one:
+                      slow, and the same to the last bit */
     const fs_end *end; /* gives up then; NULL: never */
 } sim_options;
 
@@ -30,6 +37,8 @@ typedef struct sim_result {
     double exposed_comm_s;
     int32_t n_stages;
     sim_stage *stages;
+    int64_t n_steps, first_step, last_step; /* iteration_s is of these */
+    double *step_s;  /* [n_steps] between ends of steps; of the first from 0 */
     int64_t events;  /* in all, */
     int64_t skipped; /* and of these not played, for they repeat others */
     double wall_s;

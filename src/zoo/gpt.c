@@ -49,6 +49,6 @@ const zoo_model zoo_model_gpt = {
              [HIDDEN] = {"hidden", 128, 1, 1 << 20},
              [HEADS] = {"heads", 4, 1, 1 << 20},
              [VOCAB] = {"vocab", 256, 2, INT32_MAX},
-             [SEQ] = {"seq", 128, 1, 1 << 15}},
+             [SEQ] = {"seq", 128, 1, 1 << 20}},
     .build = build,
 };

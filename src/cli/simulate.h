@@ -1,0 +1,33 @@
+/* What `sim` may be asked beside the time of a step. */
+#ifndef FS_CLI_SIMULATE_H
+#define FS_CLI_SIMULATE_H
+
+#include "cli/predict.h"
+#include "hw/what_if.h"
+#include "sim/critical.h"
+
+/* Tells the critical path and what communication is exposed, and marks the path
+ * in the trace. */
+void cli_tell_critical(cli *c, const cli_plan *p, const plan_timing *timing,
+                       plan_trace *trace, const sim_result *sim);
+
+/* --set: the plan on a cluster with these figures changed, and what became of
+ * which. FS_INVALID also beside a measured timing. */
+bool cli_has_what_if(const cli *c);
+fs_status cli_what_if(cli *c, const cli_plan *p, cli_plan *out,
+                      hw_changes *changes);
+void cli_tell_what_if(cli *c, const hw_changes *changes, double unchanged_s,
+                      double changed_s);
+
+/* --mtbf and what goes with it: FS_INVALID where it does not fit together. */
+fs_status cli_check_goodput(cli *c);
+/* Of a plan whose step takes so long; nothing without --mtbf. */
+void cli_tell_goodput(cli *c, const cli_plan *p, double step_s);
+
+/* --straggler [R:]X and --jitter into what is simulated; FS_INVALID: no such
+ * rank, a straggler that is faster, more jitter than 2. */
+fs_status cli_read_disturbed(cli *c, const cli_plan *p, sim_options *out);
+/* How a step's time spreads, beside the time without jitter. */
+void cli_tell_jitter(cli *c, const sim_result *sim, double quiet_s);
+
+#endif

@@ -1,0 +1,144 @@
+/* What is predicted of a row: its plan is made by hand, lowered, simulated. */
+#include "config.h"
+#include "cli/validate.h"
+
+#include "base/clock.h"
+#include "cli/make_plan.h"
+#include "cli/predict.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Room for any plan: whether it fits is an answer here, no condition. */
+static const double any_bytes = 0x1p50;
+
+static fs_status open_cluster(cli *c, const validate_case *t, hw_cluster **out,
+                              int64_t *limit)
+{
+    FS_TRY(hw_cluster_open(t->cluster, c->data_dir, c->arena, &c->err, out));
+    hw_cluster *cluster = *out;
+    hw_device *device = &cluster->groups[0].device;
+    if (t->outer_bps > 0) { /* as much of the wire as of the usual one */
+        const double usable =
+            t->outer_efficiency > 0 ? t->outer_efficiency : 0.9;
+        cluster->outer.bandwidth_bps = usable * t->outer_bps;
+        cluster->nics_per_node = t->nics;
+    }
+    if (t->tf32 && device->tf32_flops > 0) {
+        device->fp32_flops = device->tf32_flops;
+        device->fp32_efficiency = 0;
+    }
+    *limit = (int64_t)device->memory_bytes;
+    device->memory_bytes = any_bytes;
+    hw_cluster_finish(cluster);
+    return FS_OK;
+}
+
+typedef struct asked {
+    const validate_case *t;
+    validate_prediction *out;
+} asked;
+
+static validate_part part_of(const ir_graph *graph, const plan_task *task)
+{
+    const bool per_step = task->phase == PLAN_BEGIN || task->phase == PLAN_END;
+    if (task->kind == PLAN_SEND || task->kind == PLAN_RECV)
+        return VALIDATE_MOVES;
+    if (task->kind == PLAN_BOX && task->comm >= 0)
+        return per_step ? VALIDATE_PER_STEP : VALIDATE_COLLECTIVES;
+    if (per_step)
+        return VALIDATE_UPDATES;
+    if (task->kind != PLAN_COMPUTE)
+        return VALIDATE_REST;
+    const ir_op_kind op = graph->nodes.at[task->node].op;
+    return op == IR_OP_attention || op == IR_OP_attention_grad
+               ? VALIDATE_ATTENTION
+           : ir_op_is_dense(op) ? VALIDATE_PRODUCTS
+                                : VALIDATE_REST;
+}
+
+/* Of the role with most. */
+static void sum_parts(const cli_plan *p, const plan_timing *timing,
+                      double part_s[VALIDATE_PARTS])
+{
+    double most = 0;
+    for (int32_t r = 0; r < p->plan->n_roles; r++) {
+        const plan_role *role = &p->plan->roles[r];
+        double part[VALIDATE_PARTS] = {0}, sum = 0;
+        for (int32_t i = 0; i < role->n_tasks; i++) {
+            const plan_phase phase = role->tasks[i].phase;
+            const bool once = phase == PLAN_BEGIN || phase == PLAN_END;
+            const double s = timing->demand[r][i].total_s *
+                             (once ? 1 : p->plan->micro_batches);
+            part[part_of(p->model.graph, &role->tasks[i])] += s;
+            sum += s;
+        }
+        if (sum <= most)
+            continue;
+        most = sum;
+        memcpy(part_s, part, sizeof part);
+    }
+}
+
+/* Bytes are those that are live at once: where they lie is the framework's. */
+static fs_status use(cli *c, const cli_plan *p, double formula_s, void *ctx)
+{
+    asked *a = ctx;
+    validate_prediction *out = a->out;
+    const cost_framework *f = a->t->framework;
+    sim_result sim;
+    plan_timing *timing =
+        f ? cost_timing_under(f, p->cost, p->model.graph, p->plan, c->arena)
+          : cost_timing(p->cost, p->model.graph, p->plan, c->arena);
+    sim_options options = {.steps = CLI_SIM_STEPS, .straggler = 1.0};
+    FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
+                   c->arena, &c->err, &sim));
+    out->iteration_s = sim.iteration_s;
+    sum_parts(p, timing, out->part_s);
+    out->formula_s = formula_s;
+    for (int32_t r = 0; r < p->plan->n_roles; r++)
+        if (p->plan->roles[r].bound_bytes > out->bytes)
+            out->bytes = p->plan->roles[r].bound_bytes;
+    if (f)
+        out->bytes = cost_framework_bytes(f, p->model.graph, p->plan, false);
+    out->process_bytes =
+        f ? cost_framework_bytes(f, p->model.graph, p->plan, true) : out->bytes;
+    return FS_OK;
+}
+
+static fs_status predict(cli *c, const validate_case *t,
+                         validate_prediction *out)
+{
+    hw_cluster *cluster;
+    plan_origin origin = cli_origin(c, t->model, t->cluster);
+    origin.batch = t->batch;
+    origin.precision = t->precision;
+    origin.recompute = t->recompute;
+    origin.optimizer = t->optimizer;
+    FS_TRY(open_cluster(c, t, &cluster, &out->limit));
+    c->args.overlap = t->framework && t->framework->overlaps;
+    asked a = {t, out};
+    return cli_plan_unwritten(c, &origin, &t->recipe, cluster, use, &a);
+}
+
+void validate_predict(cli *c, const validate_case *t, fs_arena *arena,
+                      validate_prediction *out)
+{
+    const int64_t start_ns = fs_now_ns();
+    cli own = *c;
+    cli_args_absent(&own.args);
+    ir_tables tables = ir_tables_in(fs_arena_create());
+    own.arena = fs_arena_create();
+    own.tables = &tables;
+    own.err = (fs_err){0};
+    own.db = NULL;
+    own.result = json_object();
+    own.quiet = own.mute = true;
+    *out = (validate_prediction){.iteration_s = NAN, .formula_s = NAN};
+    if (predict(&own, t, out) != FS_OK)
+        out->failed = fs_strdup(arena, own.err.text);
+    json_decref(own.result);
+    fs_arena_destroy(own.arena);
+    fs_arena_destroy(tables.arena);
+    out->wall_s = 1e-9 * (double)(fs_now_ns() - start_ns);
+}

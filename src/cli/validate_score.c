@@ -1,0 +1,323 @@
+/* How far predictions are off, and whether they put plans in their order. */
+#include "config.h"
+#include "cli/validate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+double validate_error(const validate_case *t, const validate_prediction *p)
+{
+    if (t->skip || p->failed || p->is_anchor || isnan(t->measured_s))
+        return NAN;
+    return p->iteration_s / t->measured_s - 1;
+}
+
+double validate_bytes_error(const validate_case *t,
+                            const validate_prediction *p)
+{
+    if (t->skip || p->failed || isnan(t->measured_bytes) || t->out_of_memory)
+        return NAN;
+    return (double)(t->of_process ? p->process_bytes : p->bytes) /
+               t->measured_bytes -
+           1;
+}
+
+/* ---- rows told from rows of fewer devices ---- */
+
+static bool is_data_parallel(const validate_case *t)
+{
+    const search_recipe *r = &t->recipe;
+    return !t->skip && !isnan(t->measured_s) && r->tp == 1 && r->pp == 1 &&
+           r->cp == 1 && r->zero <= 0 &&
+           (strcmp(t->row->arch, "cnn") == 0 ||
+            strcmp(t->row->arch, "bert") == 0);
+}
+
+/* The same work per device and micro-batch, by the same framework. */
+static bool are_family(const validate_case *a, const validate_case *b)
+{
+    const validate_row *x = a->row, *y = b->row;
+    return strcmp(x->source, y->source) == 0 &&
+           strcmp(x->model, y->model) == 0 && strcmp(x->gpu, y->gpu) == 0 &&
+           strcmp(x->framework, y->framework) == 0 &&
+           strcmp(x->precision, y->precision) == 0 &&
+           strcmp(x->seq_len, y->seq_len) == 0 &&
+           x->gpu_mem_gb == y->gpu_mem_gb &&
+           x->global_batch * b->recipe.dp * b->recipe.micro_batches ==
+               y->global_batch * a->recipe.dp * a->recipe.micro_batches;
+}
+
+void validate_anchor(const validate_case *cases, int32_t n,
+                     validate_prediction *predicted)
+{
+    for (int32_t i = 0; i < n; i++) {
+        int32_t from = -1;
+        predicted[i].anchor = -1;
+        if (!is_data_parallel(&cases[i]) || predicted[i].failed)
+            continue;
+        for (int32_t k = 0; k < n; k++)
+            if (is_data_parallel(&cases[k]) && !predicted[k].failed &&
+                cases[k].row->gpus < cases[i].row->gpus &&
+                are_family(&cases[i], &cases[k]) &&
+                (from < 0 || cases[k].row->gpus < cases[from].row->gpus))
+                from = k;
+        predicted[i].anchor = from;
+        if (from >= 0)
+            predicted[from].is_anchor = true;
+    }
+    /* an anchor has none itself: it is of the fewest devices */
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t from = predicted[i].anchor;
+        if (from < 0)
+            continue;
+        const double rounds = (double)cases[i].recipe.micro_batches /
+                              (double)cases[from].recipe.micro_batches;
+        predicted[i].iteration_s =
+            cases[from].measured_s * rounds +
+            (predicted[i].iteration_s - predicted[from].iteration_s * rounds);
+    }
+}
+
+/* ---- the nearest other row ---- */
+
+/* Operations of a step on a device, but for a factor that all rows of a source
+ * share: what a time is scaled by when it is taken from another row. */
+static double work_of(const validate_row *r)
+{
+    const double seq = fmax(1, atof(r->seq_len)), h = (double)r->hidden;
+    const double layers = (double)r->layers;
+    const double sample =
+        h > 0 ? seq * (layers * h * (12 * h + 2 * seq) + h * (double)r->vocab)
+              : 1;
+    return sample * (double)r->global_batch / fmax(1, (double)r->gpus);
+}
+
+static double log_ratio(double a, double b)
+{
+    return fabs(log(fmax(a, 1) / fmax(b, 1)));
+}
+
+static double text_distance(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0 ? 0 : 2;
+}
+
+/* Of two configurations; INFINITY where they are of other networks or devices
+ * altogether. */
+static double distance(const validate_row *a, const validate_row *b)
+{
+    if (strcmp(a->arch, b->arch) != 0 || strcmp(a->gpu, b->gpu) != 0)
+        return INFINITY;
+    return log_ratio((double)a->layers, (double)b->layers) +
+           log_ratio((double)a->hidden, (double)b->hidden) +
+           log_ratio(atof(a->seq_len), atof(b->seq_len)) +
+           log_ratio((double)a->micro_batch, (double)b->micro_batch) +
+           log_ratio((double)a->grad_accum, (double)b->grad_accum) +
+           log_ratio((double)a->tp, (double)b->tp) +
+           log_ratio((double)a->pp, (double)b->pp) +
+           log_ratio((double)a->dp, (double)b->dp) +
+           text_distance(a->framework, b->framework) +
+           text_distance(a->precision, b->precision) +
+           text_distance(a->recompute, b->recompute) +
+           text_distance(a->schedule, b->schedule);
+}
+
+static double nearest_error(const validate_case *cases, int32_t n, int32_t i)
+{
+    const validate_row *row = cases[i].row;
+    double best = INFINITY, error = NAN;
+    for (int32_t k = 0; k < n; k++) {
+        const validate_row *other = cases[k].row;
+        if (k == i || cases[k].skip || isnan(cases[k].measured_s) ||
+            strcmp(other->source, row->source) != 0)
+            continue;
+        const double d = distance(row, other);
+        if (!(d < best))
+            continue;
+        best = d;
+        error = cases[k].measured_s * work_of(row) / work_of(other) /
+                    cases[i].measured_s -
+                1;
+    }
+    return error;
+}
+
+/* ---- sources ---- */
+
+/* Does it state what a prediction wants? What is not modelled does. */
+static bool is_stated(const validate_case *t)
+{
+    return !t->skip || !strstr(t->skip, "not told");
+}
+
+typedef struct sums {
+    double error, absolute, nearest, bytes;
+    int32_t n_nearest;
+} sums;
+
+static void add_case(const validate_case *cases,
+                     const validate_prediction *predicted, int32_t n, int32_t i,
+                     validate_score *s, sums *sum)
+{
+    const double error = validate_error(&cases[i], &predicted[i]);
+    const double bytes = validate_bytes_error(&cases[i], &predicted[i]);
+    s->stated += is_stated(&cases[i]);
+    if (!isnan(bytes)) {
+        s->n_bytes++;
+        sum->bytes += fabs(bytes);
+    }
+    if (isnan(error))
+        return;
+    const double nearest = nearest_error(cases, n, i);
+    s->rows++;
+    sum->error += error;
+    sum->absolute += fabs(error);
+    s->worst = fmax(s->worst, fabs(error));
+    if (isnan(nearest))
+        return;
+    sum->nearest += fabs(nearest);
+    sum->n_nearest++;
+}
+
+static validate_score score_source(const validate_case *cases,
+                                   const validate_prediction *predicted,
+                                   int32_t n, const char *source)
+{
+    validate_score s = {.source = source};
+    sums sum = {0};
+    for (int32_t i = 0; i < n; i++)
+        if (strcmp(cases[i].row->source, source) == 0)
+            add_case(cases, predicted, n, i, &s, &sum);
+    s.mape = s.rows ? sum.absolute / s.rows : NAN;
+    s.bias = s.rows ? sum.error / s.rows : NAN;
+    s.nearest = sum.n_nearest ? sum.nearest / sum.n_nearest : NAN;
+    s.bytes_mape = s.n_bytes ? sum.bytes / s.n_bytes : NAN;
+    return s;
+}
+
+/* ---- groups of plans ---- */
+
+static const char *group_name(const validate_case *t, fs_arena *arena)
+{
+    const validate_row *r = t->row;
+    return fs_printf(arena, "%s, %s, %lld %s, batch %lld, %s%s%s", r->source,
+                     r->model, (long long)r->gpus, r->gpu,
+                     (long long)r->global_batch, r->framework,
+                     r->seq_len[0] ? ", seq " : "", r->seq_len);
+}
+
+static int sign_of(double x)
+{
+    return (x > 0) - (x < 0);
+}
+
+static void score_group(const double *measured, const double *predicted,
+                        int32_t n, validate_group *out)
+{
+    double agree = 0, pairs_m = 0, pairs_p = 0, best = INFINITY;
+    int32_t chosen = 0;
+    for (int32_t i = 0; i < n; i++) {
+        best = fmin(best, measured[i]);
+        if (predicted[i] < predicted[chosen])
+            chosen = i;
+        for (int32_t k = 0; k < i; k++) {
+            const int m = sign_of(measured[i] - measured[k]);
+            const int p = sign_of(predicted[i] - predicted[k]);
+            agree += m * p;
+            pairs_m += m != 0;
+            pairs_p += p != 0;
+        }
+    }
+    out->rows = n;
+    out->tau = agree / sqrt(pairs_m * pairs_p);
+    out->regret = measured[chosen] / best - 1;
+}
+
+static void find_groups(const validate_case *cases,
+                        const validate_prediction *predicted, int32_t n,
+                        fs_arena *arena, validate_scores *out)
+{
+    enum { FEWEST = 3 };
+    FS_VEC(validate_group) groups = {0};
+    const char **name = fs_new(arena, const char *, n);
+    double *measured = fs_new(arena, double, n);
+    double *ours = fs_new(arena, double, n);
+    for (int32_t i = 0; i < n; i++)
+        if (!isnan(validate_error(&cases[i], &predicted[i])))
+            name[i] = group_name(&cases[i], arena);
+    for (int32_t i = 0; i < n; i++) {
+        validate_group group = {.name = name[i]};
+        int32_t found = 0;
+        if (!name[i])
+            continue;
+        for (int32_t k = n - 1; k >= i; k--)
+            if (name[k] && strcmp(name[k], group.name) == 0) {
+                measured[found] = cases[k].measured_s;
+                ours[found++] = predicted[k].iteration_s;
+                name[k] = NULL;
+            }
+        if (found < FEWEST)
+            continue;
+        score_group(measured, ours, found, &group);
+        if (!isnan(group.tau))
+            fs_push(arena, &groups, group);
+    }
+    out->n_groups = groups.n;
+    out->groups = groups.at;
+}
+
+/* ---- all of it ---- */
+
+static void find_sources(const validate_case *cases,
+                         const validate_prediction *predicted, int32_t n,
+                         fs_arena *arena, validate_scores *out)
+{
+    FS_VEC(validate_score) sources = {0};
+    for (int32_t i = 0; i < n; i++) {
+        bool known = false;
+        for (int32_t k = 0; k < sources.n && !known; k++)
+            known = strcmp(sources.at[k].source, cases[i].row->source) == 0;
+        if (!known)
+            fs_push(arena, &sources,
+                    score_source(cases, predicted, n, cases[i].row->source));
+    }
+    out->n_sources = sources.n;
+    out->sources = sources.at;
+}
+
+validate_scores validate_score_all(const validate_case *cases,
+                                   const validate_prediction *predicted,
+                                   int32_t n, fs_arena *arena)
+{
+    validate_scores out = {0};
+    double sum = 0, sources = 0, bytes = 0;
+    int32_t rows = 0, stated = 0, n_sources = 0, n_bytes = 0, done = 0;
+    find_sources(cases, predicted, n, arena, &out);
+    find_groups(cases, predicted, n, arena, &out);
+    for (int32_t k = 0; k < out.n_sources; k++) {
+        const validate_score *s = &out.sources[k];
+        stated += s->stated;
+        n_bytes += s->n_bytes;
+        bytes += s->n_bytes ? s->bytes_mape * s->n_bytes : 0;
+        if (!s->rows)
+            continue;
+        rows += s->rows;
+        sum += s->mape * s->rows;
+        sources += s->mape;
+        n_sources++;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        const bool predictable = !cases[i].skip && !predicted[i].failed;
+        done += predictable;
+        if (!predictable || !cases[i].out_of_memory)
+            continue;
+        out.verdicts++;
+        out.right += predicted[i].process_bytes > predicted[i].limit;
+    }
+    out.mape = rows ? sum / rows : NAN;
+    out.source_mape = n_sources ? sources / n_sources : NAN;
+    out.bytes_mape = n_bytes ? bytes / n_bytes : NAN;
+    out.coverage = stated ? (double)done / stated : NAN;
+    return out;
+}

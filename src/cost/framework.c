@@ -1,0 +1,177 @@
+/* Frameworks from their files. */
+#include "config.h"
+#include "cost/framework.h"
+
+#include "cost/parts.h"
+#include "hw/devices.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Of all figures: what makes no time infinite. */
+static fs_status read_figure(const fs_json *in, const char *key, double high,
+                             fs_err *err, double *out)
+{
+    double value;
+    if (!fs_json_has(in, key))
+        return FS_OK;
+    FS_TRY(fs_json_number(in, key, err, &value));
+    if (!(value >= 0 && value <= high))
+        return fs_json_fail(in, key, err, "is %g, must be from 0 to %g", value,
+                            high);
+    *out = value;
+    return FS_OK;
+}
+
+/* "forward" and "backward" */
+static fs_status read_passes(const fs_json *in, const char *key, double high,
+                             fs_err *err, double out[2])
+{
+    static const char *const keys[] = {"forward", "backward", NULL};
+    fs_json passes;
+    if (!fs_json_has(in, key))
+        return FS_OK;
+    FS_TRY(fs_json_object(in, key, err, &passes));
+    FS_TRY(fs_json_keys(&passes, keys, err));
+    FS_TRY(read_figure(&passes, "forward", high, err, &out[0]));
+    return read_figure(&passes, "backward", high, err, &out[1]);
+}
+
+static fs_status read_matches(const fs_json *in, fs_arena *arena, fs_err *err,
+                              cost_framework *out)
+{
+    fs_json list;
+    FS_TRY(fs_json_array(in, "matches", err, &list));
+    out->n_matches = (int32_t)json_array_size(list.value);
+    out->matches = fs_new(arena, const char *, out->n_matches);
+    for (int32_t k = 0; k < out->n_matches; k++) {
+        const char *word =
+            json_string_value(json_array_get(list.value, (size_t)k));
+        if (!word)
+            return fs_json_fail(in, "matches", err, "must be texts");
+        out->matches[k] = fs_strdup(arena, word);
+    }
+    return FS_OK;
+}
+
+static fs_status read_collectives(const fs_json *in, fs_err *err,
+                                  cost_framework *out)
+{
+    fs_json list;
+    out->collectives = ~(uint32_t)0;
+    if (!fs_json_has(in, "collectives"))
+        return FS_OK;
+    FS_TRY(fs_json_array(in, "collectives", err, &list));
+    out->collectives = 0;
+    for (size_t k = 0; k < json_array_size(list.value); k++) {
+        const char *name = json_string_value(json_array_get(list.value, k));
+        const int32_t row = name ? cost_collective_find(name) : -1;
+        if (row < 0)
+            return fs_json_fail(in, "collectives", err,
+                                "has '%s', which is no algorithm",
+                                name ? name : "what is no text");
+        out->collectives |= (uint32_t)1 << row;
+    }
+    return FS_OK;
+}
+
+static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
+                             cost_framework *out)
+{
+    static const char *const keys[] = {"name",
+                                       "about",
+                                       "sources",
+                                       "matches",
+                                       "host_s",
+                                       "step_s",
+                                       "attention",
+                                       "score_bytes",
+                                       "attention_kernels",
+                                       "extra_bytes",
+                                       "update_bytes",
+                                       "bucket_bytes",
+                                       "overlaps",
+                                       "fragmentation",
+                                       "context_bytes",
+                                       "vocab_multiple",
+                                       "attention_efficiency",
+                                       "narrow",
+                                       "accumulate_bytes",
+                                       "loss_bytes",
+                                       "collectives",
+                                       "jitter",
+                                       "gather_efficiency",
+                                       "score_kept_bytes",
+                                       "extra_kept_bytes",
+                                       NULL};
+    const char *attention;
+    double multiple = 1, kernels[2] = {1, 1};
+    FS_TRY(fs_json_keys(in, keys, err));
+    FS_TRY(fs_json_strdup(in, "name", arena, err, &out->name));
+    FS_TRY(fs_json_strdup(in, "about", arena, err, &out->about));
+    FS_TRY(read_matches(in, arena, err, out));
+    FS_TRY(read_collectives(in, err, out));
+    FS_TRY(read_figure(in, "host_s", 1, err, &out->host_s));
+    FS_TRY(read_figure(in, "step_s", 1e3, err, &out->step_s));
+    FS_TRY(fs_json_text(in, "attention", err, &attention));
+    out->attention_apart = strcmp(attention, "apart") == 0;
+    if (!out->attention_apart && strcmp(attention, "fused") != 0)
+        return fs_json_fail(in, "attention", err,
+                            "is '%s', must be apart or fused", attention);
+    FS_TRY(read_passes(in, "score_bytes", 1e3, err, out->score_bytes));
+    FS_TRY(read_passes(in, "attention_kernels", 1e3, err, kernels));
+    FS_TRY(read_passes(in, "extra_bytes", 1e4, err, out->extra_bytes));
+    FS_TRY(read_figure(in, "attention_efficiency", 1, err,
+                       &out->attention_efficiency));
+    FS_TRY(fs_json_bool(in, "narrow", err, &out->narrow));
+    FS_TRY(read_figure(in, "loss_bytes", 1e4, err, &out->loss_bytes));
+    FS_TRY(
+        read_figure(in, "accumulate_bytes", 1e3, err, &out->accumulate_bytes));
+    FS_TRY(read_figure(in, "update_bytes", 1e3, err, &out->update_bytes));
+    FS_TRY(
+        read_figure(in, "gather_efficiency", 1, err, &out->gather_efficiency));
+    if (!(out->gather_efficiency > 0))
+        return fs_json_fail(in, "gather_efficiency", err, "must be above 0");
+    FS_TRY(read_figure(in, "bucket_bytes", 1e15, err, &out->bucket_bytes));
+    FS_TRY(read_figure(in, "jitter", 1, err, &out->jitter));
+    FS_TRY(fs_json_bool(in, "overlaps", err, &out->overlaps));
+    FS_TRY(
+        read_figure(in, "score_kept_bytes", 1e3, err, &out->score_kept_bytes));
+    FS_TRY(
+        read_figure(in, "extra_kept_bytes", 1e3, err, &out->extra_kept_bytes));
+    FS_TRY(read_figure(in, "context_bytes", 1e12, err, &out->context_bytes));
+    FS_TRY(read_figure(in, "fragmentation", 1, err, &out->fragmentation));
+    FS_TRY(read_figure(in, "vocab_multiple", 1e6, err, &multiple));
+    out->vocab_multiple = (int64_t)fmax(1, multiple);
+    for (int32_t k = 0; k < 2; k++)
+        out->attention_kernels[k] = (int32_t)kernels[k];
+    return FS_OK;
+}
+
+fs_status cost_framework_read(const char *path, fs_arena *arena, fs_err *err,
+                              cost_framework *out)
+{
+    json_t *root;
+    FS_TRY(fs_json_load(path, err, &root));
+    fs_json in = fs_json_root(path, root);
+    *out = (cost_framework){.attention_efficiency = 1, .gather_efficiency = 1};
+    fs_status status = json_is_object(root)
+                           ? read_fields(&in, arena, err, out)
+                           : fs_fail(err, FS_INVALID,
+                                     "%s: a framework must be an object", path);
+    json_decref(root);
+    return status;
+}
+
+fs_status cost_framework_open(const char *name, const char *data_dir,
+                              fs_arena *arena, fs_err *err, cost_framework *out)
+{
+    const char *folder = fs_printf(arena, "%s/frameworks", data_dir);
+    const hw_names names = hw_device_names(folder, arena);
+    for (int32_t k = 0; k < names.n; k++)
+        if (strcmp(names.at[k], name) == 0)
+            return cost_framework_read(
+                fs_printf(arena, "%s/%s.json", folder, name), arena, err, out);
+    return fs_fail(err, FS_INVALID, "unknown framework '%.80s'; %s", name,
+                   hw_near_names(&names, name, arena));
+}

@@ -1,0 +1,74 @@
+/* How a framework runs a plan: what it fuses, what its host does meanwhile,
+ * what it overlaps. A plan is predicted as our runtime runs it, or as one of
+ * these would: datasets/frameworks/NAME.json. */
+#ifndef FS_COST_FRAMEWORK_H
+#define FS_COST_FRAMEWORK_H
+
+#include "cost/cost.h"
+
+/* Every figure has its unit in its name and its source in the file's `sources`,
+ * by the same key. */
+typedef struct cost_framework {
+    const char *name, *about;
+    int32_t n_matches; /* words that name it in tables of measured runs */
+    const char **matches;
+    /* Models: the vocabulary is padded to a multiple of that, times tp ranks */
+    int64_t vocab_multiple;
+    /* Kernels. The host takes so long for each: a pass takes no less than all
+     * of its kernels take it. */
+    double host_s;
+    /* Once per step: the host's work between steps */
+    double step_s;
+    bool attention_apart;  /* in kernels of its own, its scores in memory: */
+    double score_bytes[2]; /* moved per score by those that are no products, in
+                              the forward and in the backward pass */
+    int32_t attention_kernels[2];
+    double attention_efficiency; /* of matmul's, where it is one kernel */
+    double extra_bytes[2]; /* moved per element that a block passes on, by what
+                              networks of the zoo are without: dropouts */
+    /* Activations are 16-bit floats throughout, weights too while a step lasts:
+     * nothing is cast; gradients of weights add up in so many bytes moved per
+     * element and micro-batch */
+    bool narrow;
+    double accumulate_bytes;
+    double loss_bytes; /* moved per logit by the loss, there and back, beyond
+                          what ours moves */
+    /* Updates: bytes moved per parameter, all of them at once; and gradients
+     * over data parallel ranks: in buckets of that size (0: each for itself),
+     * meanwhile or behind the last backward pass */
+    double update_bytes;
+    uint32_t collectives; /* algorithms that its library has: rows of
+                             cost/collectives.def */
+    double bucket_bytes;
+    double gather_efficiency; /* of links, by collectives on weights and their
+                                 gradients; 1 */
+    bool overlaps;
+    double jitter; /* relative deviation of a rank's passes: ranks that meet
+                      wait for the slowest of them */
+    /* Memory beside what is live: of the context and its libraries, and what
+     * the allocator loses */
+    double score_kept_bytes; /* per score of attention apart, for backward */
+    double extra_kept_bytes; /* per element that a norm takes, for backward */
+    double context_bytes, fragmentation;
+} cost_framework;
+
+/* FS_INVALID names the file and the field. */
+fs_status cost_framework_read(const char *path, fs_arena *arena, fs_err *err,
+                              cost_framework *out);
+/* By name; FS_INVALID lists those that there are. */
+fs_status cost_framework_open(const char *name, const char *data_dir,
+                              fs_arena *arena, fs_err *err,
+                              cost_framework *out);
+
+/* The timing of a plan as that framework would run it. */
+plan_timing *cost_timing_under(const cost_framework *framework,
+                               const cost_model *model, const ir_graph *graph,
+                               const plan *p, fs_arena *arena);
+/* Bytes of the fullest device: what is live at once in the plan and what the
+ * framework keeps beside it; of the `process` what its allocator loses and its
+ * context too. */
+int64_t cost_framework_bytes(const cost_framework *framework,
+                             const ir_graph *graph, const plan *p,
+                             bool process);
+
+#endif

@@ -1,0 +1,329 @@
+/* A plan's timing as a framework would run it. Kernels are those of the plan
+ * but where the framework has others: attention in parts, updates all at once,
+ * dropouts. What the host takes to start a pass's kernels is the least that the
+ * pass takes: it runs ahead of the device, but not beyond what it waits for. */
+#include "config.h"
+#include "cost/framework.h"
+#include "cost/parts.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct under {
+    const cost_framework *framework;
+    const cost_model *model;
+    const ir_graph *graph;
+    const plan *plan;
+    const plan_role *role;
+    const plan_stage *stage;
+    const hw_device *device;
+    plan_demand *demand; /* [tasks] */
+    int32_t n_variables;
+    const int32_t *variables; /* tensors */
+} under;
+
+static double moving_s(const under *u, double bytes)
+{
+    return bytes / (u->device->memory_bps * u->device->memory_efficiency);
+}
+
+static ir_work work_of(const under *u, const plan_task *task)
+{
+    ir_work work;
+    ir_node_flow(u->graph, &u->graph->nodes.at[task->node],
+                 &u->plan->strategy->sig[task->node], &u->stage->mesh, &work);
+    return work;
+}
+
+static double rate_of(const under *u, const ir_work *work)
+{
+    const double peak =
+        work->narrow == IR_F32
+            ? hw_device_flops(u->device)
+            : hw_device_narrow_flops(u->device, work->narrow == IR_BF16);
+    return peak * hw_device_efficiency(u->device, work->narrow != IR_F32);
+}
+
+static double product_s(const under *u, const ir_product *p, double rate)
+{
+    const double whole = 2.0 * (double)p->groups * (double)p->rows *
+                         (double)p->columns * (double)p->depth / rate;
+    return u->device->units
+               ? fmax(whole, cost_product_seconds(u->device, p, rate))
+               : whole;
+}
+
+/* Scores and what they weigh; backward two more of each. */
+static double products_s(const under *u, const ir_work *work, bool backward)
+{
+    const ir_product *p = &work->product,
+                     weighed = {p->groups, p->rows, p->depth, p->columns};
+    const double rate = rate_of(u, work);
+    return (backward ? 2 : 1) *
+           (product_s(u, p, rate) + product_s(u, &weighed, rate));
+}
+
+static void time_attention(const under *u, const plan_task *task, bool backward,
+                           plan_demand *out)
+{
+    const cost_framework *f = u->framework;
+    const ir_work work = work_of(u, task);
+    const ir_product *p = &work.product;
+    if (!f->attention_apart) {
+        out->compute_s /=
+            u->device->matmul_efficiency *
+            (f->attention_efficiency > 0 ? f->attention_efficiency : 1);
+        out->total_s = out->launch_s + fmax(out->compute_s, out->memory_s);
+        return;
+    }
+    const double scores =
+        (double)p->groups * (double)p->rows * (double)p->columns;
+    const int32_t kernels = f->attention_kernels[backward];
+    out->launch_s = kernels * u->device->launch_s;
+    out->compute_s = products_s(u, &work, backward);
+    out->memory_s = moving_s(u, scores * f->score_bytes[backward]);
+    out->total_s = out->launch_s + out->compute_s + out->memory_s;
+}
+
+/* Bytes of what the update writes anew: a parameter's. */
+static double parameter_count(const under *u, const plan_task *task)
+{
+    const ir_work work = work_of(u, task);
+    const ir_node *node = &u->graph->nodes.at[task->node];
+    int64_t bytes = 0;
+    for (int32_t k = 0; k < node->n_out; k++)
+        bytes += ir_dtype_bytes(u->graph->tensors.at[node->out[k]].dtype);
+    return bytes ? (double)work.written_bytes / (double)bytes : 0;
+}
+
+static void time_update(const under *u, const plan_task *task, plan_demand *out)
+{
+    const ir_op_class kind = ir_op_class_of(u->graph->nodes.at[task->node].op);
+    if (u->framework->update_bytes <= 0)
+        return;
+    *out = (plan_demand){.on_core = out->on_core};
+    if (kind != IR_CLASS_UPDATE)
+        return;
+    out->memory_s =
+        moving_s(u, parameter_count(u, task) * u->framework->update_bytes);
+    out->total_s = out->memory_s;
+}
+
+/* Norms begin what a block does: two a block, in each pass. */
+static double extra_s(const under *u, const ir_node *node, const ir_work *work)
+{
+    const bool forward = node->op == IR_OP_layer_norm;
+    if (!forward && node->op != IR_OP_layer_norm_grad)
+        return 0;
+    const int64_t each =
+        ir_dtype_bytes(u->graph->tensors.at[node->out[0]].dtype);
+    const double elements = (double)work->written_bytes / (double)each;
+    return moving_s(u, elements * u->framework->extra_bytes[!forward]);
+}
+
+/* What has the shape of a variable is taken for weights or their gradients. */
+static bool has_shape_of_weights(const under *u, int32_t tensor)
+{
+    const ir_shape *shape = &u->graph->tensors.at[tensor].shape;
+    for (int32_t i = 0; i < u->n_variables; i++) {
+        const ir_shape *other = &u->graph->tensors.at[u->variables[i]].shape;
+        if (other->rank == shape->rank &&
+            memcmp(other->dim, shape->dim,
+                   (size_t)shape->rank * sizeof *shape->dim) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Element-wise ops and reductions on activations of half as many bytes. */
+static void time_narrow(const under *u, const ir_node *node,
+                        const ir_work *work, plan_demand *out)
+{
+    const ir_op_class kind = ir_op_class_of(node->op);
+    const bool pointwise = kind == IR_CLASS_POINTWISE;
+    if ((pointwise && has_shape_of_weights(u, node->out[0])) ||
+        node->op == IR_OP_cast) {
+        *out = (plan_demand){.on_core = out->on_core};
+        return;
+    }
+    if ((!pointwise && kind != IR_CLASS_REDUCE) ||
+        u->graph->tensors.at[node->out[0]].dtype != IR_F32 ||
+        u->graph->tensors.at[node->in[0]].shape.rank < 2)
+        return;
+    (void)work;
+    out->memory_s /= 2;
+    out->total_s = out->launch_s + fmax(out->memory_s, out->compute_s);
+}
+
+static void time_compute(const under *u, const plan_task *task,
+                         plan_demand *out)
+{
+    const ir_node *node = &u->graph->nodes.at[task->node];
+    const ir_work work = work_of(u, task);
+    double more = 0;
+    if (task->phase == PLAN_END) {
+        time_update(u, task, out);
+        return;
+    }
+    if (node->op == IR_OP_attention || node->op == IR_OP_attention_grad) {
+        time_attention(u, task, node->op == IR_OP_attention_grad, out);
+        return;
+    }
+    if (u->framework->narrow)
+        time_narrow(u, node, &work, out);
+    if (node->op == IR_OP_weight_grad)
+        more = moving_s(u, u->framework->accumulate_bytes *
+                               (double)work.product.rows *
+                               (double)work.product.columns);
+    if (node->op == IR_OP_sum_exp) /* reads the logits */
+        more = moving_s(u, u->framework->loss_bytes * (double)work.read_bytes /
+                               (double)ir_dtype_bytes(
+                                   u->graph->tensors.at[node->in[0]].dtype));
+    more += extra_s(u, node, &work);
+    out->memory_s += more;
+    out->total_s += more;
+}
+
+/* Gradients that are reduced one after the other share a bucket's latency. */
+static void time_bucket(const under *u, const plan_task *task, plan_demand *out)
+{
+    if (!has_shape_of_weights(u, task->tensor))
+        return;
+    const double slow = 1 / u->framework->gather_efficiency - 1;
+    out->total_s += out->network_s * slow;
+    out->network_s *= 1 + slow;
+    if (u->framework->bucket_bytes <= 0)
+        return;
+    const double bytes =
+        fmax((double)task->box.bytes_in, (double)task->box.bytes_out);
+    const double share = fmin(1, bytes / u->framework->bucket_bytes);
+    out->total_s -= (out->latency_s + out->launch_s) * (1 - share);
+    out->latency_s *= share;
+    out->launch_s *= share;
+}
+
+static int32_t kernels_of(const under *u, const plan_task *task)
+{
+    if (task->kind == PLAN_BOX)
+        return task->comm >= 0;
+    if (task->kind != PLAN_COMPUTE)
+        return 0;
+    const ir_op_kind op = u->graph->nodes.at[task->node].op;
+    if (u->demand[task - u->role->tasks].total_s <= 0)
+        return 0;
+    if (!u->framework->attention_apart)
+        return 1;
+    return op == IR_OP_attention        ? u->framework->attention_kernels[0]
+           : op == IR_OP_attention_grad ? u->framework->attention_kernels[1]
+                                        : 1;
+}
+
+/* Per phase: no less than the host takes. */
+static void bound_by_host(const under *u)
+{
+    double host[PLAN_PHASES] = {0}, device[PLAN_PHASES] = {0};
+    for (int32_t i = 0; i < u->role->n_tasks; i++) {
+        const plan_task *task = &u->role->tasks[i];
+        host[task->phase] += u->framework->host_s * kernels_of(u, task);
+        if (task->kind == PLAN_COMPUTE || task->kind == PLAN_BOX)
+            device[task->phase] += u->demand[i].total_s;
+    }
+    for (int32_t i = 0; i < u->role->n_tasks; i++) {
+        const plan_task *task = &u->role->tasks[i];
+        const plan_phase phase = task->phase;
+        if (task->kind != PLAN_COMPUTE || phase == PLAN_END ||
+            phase == PLAN_BEGIN || !(host[phase] > device[phase]))
+            continue;
+        /* what is missing, by kernels */
+        const double more = (host[phase] - device[phase]) *
+                            u->framework->host_s * kernels_of(u, task) /
+                            host[phase];
+        u->demand[i].launch_s += more;
+        u->demand[i].total_s += more;
+    }
+}
+
+/* The largest of n draws of a normal distribution, in deviations, on average:
+ * within 0.07 of the exact value from n = 2 on. */
+static double largest_of(int32_t n)
+{
+    return n > 1 ? sqrt(2 * log(n)) - 0.55 : 0;
+}
+
+/* Who meets others waits for the slowest. */
+static void wait_for_slowest(const under *u)
+{
+    const double times =
+        1 + u->framework->jitter * largest_of(u->role->n_ranks);
+    for (int32_t i = 0; i < u->role->n_tasks; i++) {
+        plan_demand *d = &u->demand[i];
+        if (u->role->tasks[i].kind != PLAN_COMPUTE)
+            continue;
+        d->launch_s += d->total_s * (times - 1);
+        d->total_s *= times;
+    }
+}
+
+/* Between steps the host has work of its own: before the first update. */
+static void add_step(const under *u)
+{
+    for (int32_t i = 0; i < u->role->n_tasks; i++)
+        if (u->role->tasks[i].phase == PLAN_END &&
+            u->role->tasks[i].kind == PLAN_COMPUTE) {
+            u->demand[i].launch_s += u->framework->step_s;
+            u->demand[i].total_s += u->framework->step_s;
+            return;
+        }
+}
+
+/* Parameters; one of each shape is enough. */
+static const int32_t *list_variables(const ir_graph *graph, fs_arena *arena,
+                                     int32_t *n)
+{
+    FS_VEC(int32_t) list = {0};
+    for (int32_t i = 0; i < graph->tensors.n; i++) {
+        const ir_tensor *x = &graph->tensors.at[i];
+        bool known = x->role != IR_PARAM;
+        for (int32_t k = 0; k < list.n && !known; k++) {
+            const ir_shape *other = &graph->tensors.at[list.at[k]].shape;
+            known = other->rank == x->shape.rank &&
+                    memcmp(other->dim, x->shape.dim,
+                           (size_t)other->rank * sizeof *other->dim) == 0;
+        }
+        if (!known)
+            fs_push(arena, &list, i);
+    }
+    *n = list.n;
+    return list.at;
+}
+
+plan_timing *cost_timing_under(const cost_framework *framework,
+                               const cost_model *model, const ir_graph *graph,
+                               const plan *p, fs_arena *arena)
+{
+    model = cost_model_with(model, framework->collectives, arena);
+    plan_timing *timing = cost_timing(model, graph, p, arena);
+    int32_t n_variables;
+    const int32_t *variables = list_variables(graph, arena, &n_variables);
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        const plan_role *role = &p->roles[r];
+        under u = {framework,   model,
+                   graph,       p,
+                   role,        &p->strategy->stages[role->stages[0]],
+                   NULL,        timing->demand[r],
+                   n_variables, variables};
+        const int32_t g = cost_groups_of(model, u.stage).first;
+        u.device = &cost_cluster(model)->groups[g].device;
+        for (int32_t i = 0; i < role->n_tasks; i++) {
+            const plan_task *task = &role->tasks[i];
+            if (task->kind == PLAN_COMPUTE)
+                time_compute(&u, task, &u.demand[i]);
+            else if (task->kind == PLAN_BOX && task->comm >= 0)
+                time_bucket(&u, task, &u.demand[i]);
+        }
+        bound_by_host(&u);
+        wait_for_slowest(&u);
+        add_step(&u);
+    }
+    return timing;
+}

@@ -1,0 +1,221 @@
+/* flowsearch validate: rows of published runs near what was measured, skips
+ * with their reasons, bad tables in one clear line. */
+#include "config.h"
+#include "tests/run_cli.h"
+
+#include <math.h>
+#include <string.h>
+
+#define HEADER                                                                 \
+    "id,source,task,model,arch,layers,hidden,ffn,heads,vocab,seq_len,"         \
+    "global_batch,micro_batch,grad_accum,gpus,gpu,gpu_mem_gb,gpus_per_node,"   \
+    "inter_link,tp,pp,dp,vpp,schedule,zero_stage,recompute,precision,"         \
+    "framework,iter_time_s,samples_per_s,peak_mem_gb,mem_kind,status\n"
+/* vTrain, V0001; Qi et al., V3369; DLPerf, V2967 and V2975 */
+#define VTRAIN                                                                 \
+    "V0001,vTrain,pretrain,GPT,gpt,24,1024,4096,16,50257,1024,16,8,2,2,"       \
+    "A100-SXM4,,8,n/a,1,2,1,1,1f1b,0,full,fp16/mixed,Megatron-DeepSpeed,"      \
+    "0.372160,,,,ok\n"
+#define BUBBLE                                                                 \
+    "V3369,Qi,pretrain,GPT 6.2B,gpt,30,4096,,32,,1024,12,3,4,8,A100-SXM4,80,"  \
+    "8,RoCE,1,8,1,1,1F1B,0,none,fp16/bf16 mixed,Megatron-LM,0.8876,,28,GB,"    \
+    "ok\n"
+#define ONE                                                                    \
+    "V2967,DLPerf,pretrain,ResNet-50 v1.5,cnn,,,,,,224x224,224,224,1,1,"       \
+    "V100-SXM2,16,8,1x IB EDR 100 Gb/s (MT27700) per node,1,1,1,,,0,none,"     \
+    "amp fp16,NGC TensorFlow 1.x,0.23699,,,,ok\n"
+#define EIGHT                                                                  \
+    "V2975,DLPerf,pretrain,ResNet-50 v1.5,cnn,,,,,,224x224,1792,224,1,8,"      \
+    "V100-SXM2,16,8,1x IB EDR 100 Gb/s (MT27700) per node,1,1,8,,,0,none,"     \
+    "amp fp16,NGC TensorFlow 1.x,,6903.42,,,ok\n"
+#define FULL                                                                   \
+    "M1,memory,pretrain,GPT 6.2B,gpt,30,4096,,32,,1024,96,48,2,1,V100-SXM2,"   \
+    "16,8,,1,1,1,1,none,0,none,fp16,Megatron-LM,,,,,oom\n"
+
+static void put(const char *text)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/t.csv", cli_scratch);
+    FILE *file = fopen(path, "wb");
+    fputs(text, file);
+    fclose(file);
+}
+
+static double real(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static const json_t *detail(const cli_answer *a, const char *id)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(
+        json_object_get(a->json, "details"), i,
+        row) if (strcmp(json_string_value(json_object_get(row, "id")), id) ==
+                 0) return row;
+    return NULL;
+}
+
+static const char *reason(const cli_answer *a, size_t i)
+{
+    const json_t *row = json_array_get(json_object_get(a->json, "skipped"), i);
+    const char *text = json_string_value(json_object_get(row, "reason"));
+    return text ? text : "";
+}
+
+static void test_rows(void)
+{
+    put(HEADER VTRAIN BUBBLE ONE EIGHT FULL);
+    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    tap_equal_int(a->status, 0, "five rows are predicted");
+    tap_equal_int(json_integer_value(json_object_get(a->json, "rows")), 5,
+                  "rows");
+    tap_equal_int(json_integer_value(json_object_get(a->json, "predicted")), 5,
+                  "predicted");
+    tap_ok(fabs(real(detail(a, "V0001"), "error")) < 0.15, "V0001: %.3f off",
+           real(detail(a, "V0001"), "error"));
+    tap_ok(fabs(real(detail(a, "V3369"), "error")) < 0.06, "V3369: %.3f off",
+           real(detail(a, "V3369"), "error"));
+    tap_ok(fabs(real(detail(a, "V3369"), "mem_error")) < 0.1,
+           "and its memory %.3f", real(detail(a, "V3369"), "mem_error"));
+    tap_ok(json_is_true(json_object_get(detail(a, "V2967"), "anchor")) &&
+               json_is_null(json_object_get(detail(a, "V2967"), "error")),
+           "one device is what eight are told from: no error of its own");
+    tap_ok(fabs(real(detail(a, "V2975"), "error")) < 0.12, "V2975: %.3f off",
+           real(detail(a, "V2975"), "error"));
+    tap_ok(real(a->json, "coverage") == 1, "all are covered");
+    const json_t *sources = json_object_get(a->json, "per_source");
+    tap_ok(real(json_object_get(sources, "vTrain"), "rows") == 1 &&
+               isfinite(real(json_object_get(sources, "vTrain"), "mape")),
+           "by source");
+    a = cli("validate \"$D/t.csv\" --db none --source memory");
+    tap_ok(strstr(a->out, "1 of 1 such rows were foreseen") != NULL,
+           "no room for a batch of 48 is foreseen");
+    a = cli("validate \"$D/t.csv\" --db none --source Qi -o \"$D/s.svg\"");
+    tap_ok(a->status == 0 && strstr(a->out, "drawn"), "a picture is drawn");
+}
+
+/* Times of a run are not the answer. */
+static void forget_walls(json_t *root)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(root, "details"), i, row)
+        json_object_del(row, "wall_s");
+}
+
+static void test_again(void)
+{
+    put(HEADER VTRAIN BUBBLE EIGHT);
+    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    json_t *first = json_incref(a->json);
+    forget_walls(first);
+    a = cli("validate \"$D/t.csv\" --json --db none");
+    forget_walls(a->json);
+    tap_ok(json_equal(first, a->json), "the same twice, to the last digit");
+    json_decref(first);
+    a = cli("validate \"$D/t.csv\" --db none --max-error 0.0001");
+    tap_equal_int(a->status, 1, "above a bound the answer is no");
+    tap_ok(strstr(a->err, "0.01 %") != NULL, "and says which: %s", a->err);
+}
+
+static void test_skips(void)
+{
+    static const struct {
+        const char *row, *reason;
+    } cases[] = {
+        {"a,s,pretrain,G,gpt,2,64,,4,,64,8,2,2,4,A100-SXM4,80,8,,3,1,1,1,"
+         "none,0,none,fp16,Megatron,1,,,,ok\n",
+         "contradictory sizes: tp 3"},
+        {"a,s,pretrain,G,gpt,2,64,,5,,64,8,2,2,2,A100-SXM4,80,8,,1,1,2,1,"
+         "none,0,none,fp16,Megatron,1,,,,ok\n",
+         "5 heads do not divide"},
+        {"a,s,pretrain,G,gpt,2,64,,4,,64,8,3,2,2,A100-SXM4,80,8,,1,1,2,1,"
+         "none,0,none,fp16,Megatron,1,,,,ok\n",
+         "are not a batch of 8"},
+        {"a,s,pretrain,G,gpt,2,64,,4,,64,8,2,2,2,Abacus,80,8,,1,1,2,1,none,0,"
+         "none,fp16,Megatron,1,,,,ok\n",
+         "'Abacus' is not known"},
+        {"a,s,pretrain,G,gpt,2,64,,4,,64,8,2,2,2,A100-SXM4,80,8,,1,1,2,1,"
+         "none,0,none,fp8,Megatron,1,,,,ok\n",
+         "'fp8' is not modelled"},
+        {"a,s,pretrain,G,gpt,2,64,,4,,64,8,2,1,4,A100-SXM4,80,8,,1,2,2,1,"
+         "sideways,0,none,fp16,Megatron,1,,,,ok\n",
+         "are not a batch"},
+        {"a,s,pretrain,G,gpt,2,64,,4,,64,8,2,2,4,A100-SXM4,80,8,,1,2,2,1,"
+         "sideways,0,none,fp16,Megatron,1,,,,ok\n",
+         "schedule 'sideways'"},
+        {"a,s,pretrain,G,tree,2,64,,4,,64,8,2,2,2,A100-SXM4,80,8,,1,1,2,1,"
+         "none,0,none,fp16,Megatron,1,,,,ok\n",
+         "'tree' are not built"},
+        {"a,s,pretrain,G,gpt,2,64,,4,,64,8,2,2,2,A100-SXM4,80,8,,1,1,2,1,"
+         "none,0,none,fp16,Megatron,,,,,ok\n",
+         "neither a time nor memory"},
+        {"a,s,pretrain,G,gpt,2,64,,4,,64,8,2,2,2,A100-SXM4,80,8,,1,1,2,1,"
+         "none,0,none,fp16,Megatron,1,,,,analytic\n",
+         "nothing that was measured"},
+        {"a,s,pretrain,G,gpt,two,64,,4,,64,8,2,2,2,A100-SXM4,80,8,,1,1,2,1,"
+         "none,0,none,fp16,Megatron,1,,,,ok\n",
+         "layers is 'two'"},
+        {"a,s,pretrain,G,gpt,2,64,,4,,64,8,2,2,2,A100-SXM4,80,8,,1,1,2,1,"
+         "none,0,none,fp16,Megatron,-1,,,,ok\n",
+         "iter_time_s is '-1'"},
+        {"a,s,pretrain,G,gpt,2,64,,4,,64,8,2,2,12,A100-SXM4,80,8,,1,1,12,1,"
+         "none,0,none,fp16,Megatron,1,,,,ok\n",
+         "no whole number of nodes"},
+        {"a,s,pretrain,Nothing-7,cnn,,,,,,8x8,8,2,2,2,A100-SXM4,80,8,,1,1,2,1,"
+         "none,0,none,fp16,Megatron,1,,,,ok\n",
+         "nothing7"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        char text[4000];
+        snprintf(text, sizeof text, "%s%s", HEADER, cases[k].row);
+        put(text);
+        const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+        tap_ok(a->status == 0 && strstr(reason(a, 0), cases[k].reason),
+               "skipped: %s (%s)", cases[k].reason, reason(a, 0));
+        tap_ok(json_is_null(json_object_get(a->json, "mape")),
+               "and never counted as right");
+    }
+}
+
+static void refuses(const char *text, const char *options, const char *part)
+{
+    put(text);
+    const cli_answer *a = cli("validate \"$D/t.csv\" --db none %s", options);
+    tap_ok(a->status == 2 && strstr(a->err, part), "refused: %s (%s)", part,
+           a->err);
+}
+
+static void test_refused(void)
+{
+    refuses("", "", "is empty");
+    refuses("id,arch\n", "", "no column 'gpu'");
+    refuses(HEADER, "", "has no rows");
+    refuses(HEADER "a,b\n", "", "t.csv:2: 2 cells");
+    refuses("id,id\n", "", "stands twice");
+    refuses(HEADER "\"a\n", "", "t.csv:2: a quote that does not end");
+    refuses(HEADER VTRAIN, "--source nobody", "no row is from there");
+    refuses(HEADER VTRAIN, "--source '('", "--source");
+    refuses(HEADER VTRAIN, "-o \"$D/s.gif\"", "gif");
+    refuses(HEADER VTRAIN, "-o \"$D/none/s.svg\"", "none/s.svg");
+    const cli_answer *a = cli("validate \"$D/nothing.csv\" --db none");
+    tap_ok(a->status == 2 && strstr(a->err, "nothing.csv"), "no such file: %s",
+           a->err);
+    a = cli("validate --db none");
+    tap_ok(a->status == 2 && strstr(a->err, "wants one FILE.csv"),
+           "no operand: %s", a->err);
+}
+
+int main(void)
+{
+    cli_begin_scratch("cli_validate_test");
+    test_rows();
+    test_again();
+    test_skips();
+    test_refused();
+    cli_end_scratch();
+    return tap_done();
+}
