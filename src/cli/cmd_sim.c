@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "cli/simulate.h"
+#include "cost/framework.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -24,6 +25,19 @@ enum {
 static fs_status pick_timing(cli *c, const cli_plan *p, plan_timing **out)
 {
     const char *said = c->args.timing;
+    cost_framework framework;
+    if (c->args.framework && said && strcmp(said, "predicted") != 0)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--framework %.80s has no effect: the durations are "
+                       "those of run %.20s",
+                       c->args.framework, said);
+    if (c->args.framework) {
+        FS_TRY(cost_framework_open(c->args.framework, c->data_dir, c->arena,
+                                   &c->err, &framework));
+        *out = cost_timing_under(&framework, p->cost, p->model.graph, p->plan,
+                                 c->arena);
+        return FS_OK;
+    }
     if (!said || strcmp(said, "predicted") == 0) {
         *out = cost_timing(p->cost, p->model.graph, p->plan, c->arena);
         return FS_OK;
@@ -243,6 +257,31 @@ static void keep_figures(cli *c, const sim_result *sim, double unchanged_s)
     cli_figure(c, what_if ? "what_if_bubble" : "bubble", sim->bubble, "");
 }
 
+/* What it holds of memory; and where the plan's order is not its own. */
+static fs_status tell_framework(cli *c, const cli_plan *p)
+{
+    cost_framework f;
+    char allocated[32], process[32];
+    if (!c->args.framework)
+        return FS_OK;
+    FS_TRY(cost_framework_open(c->args.framework, c->data_dir, c->arena,
+                               &c->err, &f));
+    const int64_t bytes =
+        cost_framework_bytes(&f, p->model.graph, p->plan, false);
+    const int64_t whole =
+        cost_framework_bytes(&f, p->model.graph, p->plan, true);
+    json_object_set_new(c->result, "framework", fs_json_string(f.name));
+    json_object_set_new(c->result, "framework_bytes", json_integer(bytes));
+    json_object_set_new(c->result, "framework_process_bytes",
+                        json_integer(whole));
+    cli_say(c,
+            "framework       %s: %s allocated, %s of the process on the "
+            "fullest device\n",
+            f.name, fs_human_bytes(allocated, (double)bytes),
+            fs_human_bytes(process, (double)whole));
+    return FS_OK;
+}
+
 static fs_status simulate(cli *c, const cli_plan *opened)
 {
     cli_plan p = *opened;
@@ -260,6 +299,7 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     FS_TRY(sim_run(p.model.graph, p.plan, p.cluster, timing, &options, c->arena,
                    &c->err, &sim));
     describe(c, &p, &sim);
+    FS_TRY(tell_framework(c, &p));
     if (cli_has_what_if(c))
         cli_tell_what_if(c, &changes, unchanged_s, sim.iteration_s);
     FS_TRY(ask_jitter(c, &p, options, &sim));
