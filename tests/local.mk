@@ -101,9 +101,11 @@ tests_cli_cases_test_LDADD = $(JANSSON_LIBS) -lm
 
 # Figures, not verdicts: `make bench`.
 EXTRA_PROGRAMS = tests/bench tests/bench_check tests/bench_lower \
-  tests/bench_models tests/bench_offsets tests/bench_search tests/make_plain
+  tests/bench_models tests/bench_offsets tests/bench_search tests/bench_sim \
+  tests/make_plain
 CLEANFILES += tests/bench tests/bench_check tests/bench_lower \
-  tests/bench_models tests/bench_offsets tests/bench_search tests/make_plain
+  tests/bench_models tests/bench_offsets tests/bench_search tests/bench_sim \
+  tests/make_plain
 tests_bench_lower_SOURCES = tests/bench_lower.c tests/plan_scale.h \
   tests/plan_build.h tests/tap.h
 tests_bench_lower_LDADD = $(zoo_libs) $(plan_libs)
@@ -123,6 +125,10 @@ tests_bench_search_SOURCES = tests/bench_search.c tests/bench_search.h \
   tests/tap.h
 tests_bench_search_LDADD = src/base/libfs_base.a $(JANSSON_LIBS) -lm
 EXTRA_DIST += datasets/search_times.csv
+tests_bench_sim_SOURCES = tests/bench_sim.c tests/bench_flows.c \
+  tests/bench_flows.h tests/plan_build.h tests/tap.h
+EXTRA_DIST += tests/bench_simgrid.cc
+tests_bench_sim_LDADD = $(zoo_libs) $(cost_libs) $(sim_libs)
 tests_make_plain_SOURCES = tests/make_plain.c
 tests_make_plain_LDADD = $(onnx_libs) $(ir_libs)
 tests_bench_offsets_SOURCES = tests/bench_offsets.c tests/cli_offsets.h \
@@ -135,7 +141,7 @@ tests_cli_offsets_test_LDADD = $(JANSSON_LIBS) -lm
 tests_bench_SOURCES = tests/bench.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_bench_LDADD = $(JANSSON_LIBS) -lm
-.PHONY: bench bench-models bench-offsets bench-search
+.PHONY: bench bench-models bench-offsets bench-search bench-sim
 bench: all tests/bench tests/bench_check tests/bench_lower
 	@$(AM_TESTS_ENVIRONMENT) tests/bench
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_check
@@ -146,6 +152,8 @@ bench-offsets: all tests/bench_offsets
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_offsets
 bench-search: all tests/bench_search tests/make_plain
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_search
+bench-sim: all tests/bench_sim
+	@$(AM_TESTS_ENVIRONMENT) tests/bench_sim
 
 # docs/coverage.md from the ONNX backend tests (Debian: libonnx-testdata).
 check_SCRIPTS += tests/coverage_test.sh

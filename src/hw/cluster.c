@@ -181,6 +181,12 @@ static void scale_group(hw_group *group, const hw_scale *by, fs_arena *arena)
     group->turn_s *= by->latency;
     scale_link(&group->memory, by->memory, by->launch);
     scale_link(&group->inner, by->inner, by->latency);
+    group->wiring.bandwidth_bps /= by->inner;
+    group->wiring.wires =
+        fs_memdup(arena, group->wiring.wires,
+                  (size_t)group->wiring.n_wires * sizeof(hw_wire));
+    for (int32_t i = 0; i < group->wiring.n_wires; i++)
+        group->wiring.wires[i].bandwidth_bps /= by->inner;
 }
 
 hw_cluster *hw_cluster_scaled(const hw_cluster *cluster, const hw_scale *by,

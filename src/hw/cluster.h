@@ -7,18 +7,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"
-
-#include <stdbool.h>
-
-/* A link, one direction. Seconds for b bytes = latency_s + b / bandwidth_bps.
- */
-typedef struct hw_link {
-    const char *name;
-    double latency_s;
-    double bandwidth_bps; /* bytes (not bits) per second */
-    bool on_cores; /* moving bytes occupies the sender's and receiver's cores
-                      (shared memory), so that it competes with compute */
-} hw_link;
+#include "hw/wiring.h"
 
 /* A measured cost: an op (by its name, or its class when the name has no
  * points) doing `work` took `seconds` alone on one device. Work is flop for
@@ -61,6 +50,7 @@ typedef struct hw_group {
                        rank that waits has given its core up */
     int32_t cores_per_node; /* > 0: the devices of a node are processes that
                                share this many cores; 0: they share nothing */
+    hw_wiring wiring;
 } hw_group;
 
 typedef struct hw_cluster {
@@ -70,16 +60,15 @@ typedef struct hw_cluster {
     hw_link outer;         /* a node with the others: all its NICs together */
     int32_t nics_per_node; /* equal parts of outer; one device's flow uses one
                               at most. 0 means 1 */
+    hw_fabric fabric;
     int32_t n_devices, n_nodes;
     const char *host; /* probed host's name, else NULL */
     uint64_t digest;  /* of its JSON form, name and host left out */
 } hw_cluster;
 
-/* `spec` is a path ending in .json, NODESxDEVICES:PATH for so much of it, or a
- * synthetic string; `data_dir` holds clusters/NAME.json device files. Zero
- * devices, unknown names (the near ones are listed) and malformed JSON (line,
- * column) are FS_INVALID. */
-/* The path that such a one names; NULL: none. */
+/* `spec` is a path ending in .json (hw_cluster_file; else NULL), so much of it
+ * as NODESxDEVICES:PATH, or a synthetic string; `data_dir` holds device files
+ * clusters/NAME.json. */
 const char *hw_cluster_file(const char *spec);
 fs_status hw_cluster_open(const char *spec, const char *data_dir,
                           fs_arena *arena, fs_err *err, hw_cluster **out);
@@ -127,8 +116,7 @@ double hw_core_share(const hw_group *group, int32_t active);
 int32_t hw_core_of(int32_t local, int32_t processes, int32_t cores);
 
 /* Devices that share cores form a pool, named by its first device: those bound
- * to one core, else all of a node. `cores` of the pool; 0: nothing is shared.
- */
+ * to one core, else all of a node. `cores` of the pool; 0: they share none. */
 int32_t hw_core_pool(const hw_cluster *cluster, int32_t device, int32_t *cores);
 
 /* The link between nodes as one of `flows` equal users of a node sees it:
@@ -136,8 +124,7 @@ int32_t hw_core_pool(const hw_cluster *cluster, int32_t device, int32_t *cores);
 hw_link hw_outer_share(const hw_cluster *cluster, int32_t flows,
                        int32_t devices);
 
-/* By how much longer things take than a cluster's figures say; 1: as they say.
- */
+/* By how much longer things take than a cluster's figures say; 1: no longer. */
 typedef struct hw_scale {
     double compute, memory, launch; /* of devices: what is computed (measured
                                        points too), bytes moved, ops begun */

@@ -38,6 +38,12 @@ static fs_status read_figure(const fs_json *in, const char *key,
     return FS_OK;
 }
 
+fs_status hw_read_bps(const fs_json *in, const char *key, fs_err *err,
+                      double *out)
+{
+    return read_figure(in, key, &rate_bps, err, out);
+}
+
 static fs_status read_link_at(const fs_json *in, const char *const *keys,
                               fs_arena *arena, fs_err *err, hw_link *out)
 {
@@ -177,10 +183,9 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
 static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
                             fs_err *err, hw_group *out)
 {
-    static const char *const keys[] = {"nodes",          "devices_per_node",
-                                       "cores_per_node", "turn_s",
-                                       "device",         "inner",
-                                       "memory",         NULL};
+    static const char *const keys[] = {
+        "nodes", "devices_per_node", "cores_per_node", "turn_s", "device",
+        "inner", "memory",           "wiring",         NULL};
     fs_json in;
     int64_t nodes, devices, cores = 0;
     FS_TRY(fs_json_item(list, i, err, &in));
@@ -198,7 +203,8 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
     out->cores_per_node = (int32_t)cores;
     FS_TRY(hw_read_device(&in, arena, err, &out->device));
     FS_TRY(hw_read_link(&in, "inner", arena, err, &out->inner));
-    return hw_read_link(&in, "memory", arena, err, &out->memory);
+    FS_TRY(hw_read_link(&in, "memory", arena, err, &out->memory));
+    return hw_read_wiring(&in, out->devices_per_node, arena, err, &out->wiring);
 }
 
 static fs_status check_devices(const hw_cluster *cluster, const char *file,
@@ -221,8 +227,8 @@ static fs_status check_devices(const hw_cluster *cluster, const char *file,
 static fs_status read_cluster(const fs_json *in, fs_arena *arena, fs_err *err,
                               hw_cluster *out)
 {
-    static const char *const keys[] = {"version", "made_from", "host",
-                                       "groups",  "outer",     NULL};
+    static const char *const keys[] = {"version", "made_from", "host", "groups",
+                                       "outer",   "fabric",    NULL};
     fs_json list;
     int64_t version;
     const char *made_from; /* for people */
@@ -251,7 +257,8 @@ static fs_status read_cluster(const fs_json *in, fs_arena *arena, fs_err *err,
     for (size_t i = 0; i < n; i++)
         FS_TRY(read_group(&list, i, arena, err, &out->groups[i]));
     FS_TRY(check_devices(out, in->file, err));
-    return hw_read_outer(in, arena, err, out);
+    FS_TRY(hw_read_outer(in, arena, err, out));
+    return hw_read_fabric(in, err, &out->fabric);
 }
 
 fs_status hw_cluster_from_json(const char *file, json_t *json, fs_arena *arena,
@@ -392,6 +399,8 @@ static json_t *group_json(const hw_group *group, bool figures)
     json_object_set_new(out, "device", device_json(&group->device, figures));
     json_object_set_new(out, "inner", link_json(&group->inner));
     json_object_set_new(out, "memory", link_json(&group->memory));
+    if (group->wiring.kind != HW_WIRED_SWITCH)
+        json_object_set_new(out, "wiring", hw_wiring_json(&group->wiring));
     return out;
 }
 
@@ -411,6 +420,8 @@ json_t *hw_cluster_json(const hw_cluster *cluster, bool figures)
     int32_t nics = cluster->nics_per_node > 0 ? cluster->nics_per_node : 1;
     fs_json_set_int(outer, "nics_per_node", nics);
     json_object_set_new(out, "outer", outer);
+    if (cluster->fabric.rails || cluster->fabric.nodes_per_leaf > 0)
+        json_object_set_new(out, "fabric", hw_fabric_json(&cluster->fabric));
     return out;
 }
 

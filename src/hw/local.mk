@@ -1,8 +1,8 @@
 noinst_LIBRARIES += src/hw/libfs_hw.a
 src_hw_libfs_hw_a_SOURCES = src/hw/cluster.c src/hw/cluster.h \
   src/hw/cluster_json.c src/hw/cluster_synthetic.c src/hw/parts.h \
-  src/hw/devices.c src/hw/devices.h \
-  src/hw/probe.c src/hw/what_if.c src/hw/what_if.h
+  src/hw/devices.c src/hw/devices.h src/hw/what_if.c src/hw/what_if.h \
+  src/hw/probe.c src/hw/links.c src/hw/links.h src/hw/wiring.h src/hw/wiring_json.c
 
 # Device files: NODESxDEVICES:NAME finds them here.
 clustersdir = $(pkgdatadir)/clusters
@@ -42,5 +42,9 @@ tests_hw_cluster_test_LDADD = $(hw_libs) $(base_libs)
 check_PROGRAMS += tests/hw_what_if_test
 tests_hw_what_if_test_SOURCES = tests/hw_what_if_test.c tests/tap.h
 tests_hw_what_if_test_LDADD = $(hw_libs) $(base_libs)
+
+check_PROGRAMS += tests/hw_links_test
+tests_hw_links_test_SOURCES = tests/hw_links_test.c tests/tap.h
+tests_hw_links_test_LDADD = $(hw_libs) $(base_libs)
 
 EXTRA_DIST += src/hw/README.md

@@ -16,6 +16,17 @@ fs_status hw_read_link(const fs_json *in, const char *key, fs_arena *arena,
 fs_status hw_read_outer(const fs_json *in, fs_arena *arena, fs_err *err,
                         hw_cluster *out);
 
+/* Bytes in a second, as any link has. */
+fs_status hw_read_bps(const fs_json *in, const char *key, fs_err *err,
+                      double *out);
+/* "wiring" of a group of nodes with so many devices, "fabric" of a cluster;
+ * where it is not there, nothing is written. */
+fs_status hw_read_wiring(const fs_json *group, int32_t devices, fs_arena *arena,
+                         fs_err *err, hw_wiring *out);
+fs_status hw_read_fabric(const fs_json *cluster, fs_err *err, hw_fabric *out);
+json_t *hw_wiring_json(const hw_wiring *wiring);
+json_t *hw_fabric_json(const hw_fabric *fabric);
+
 /* NODESxDEVICES:NAME[+...] */
 fs_status hw_synthetic_open(const char *spec, const char *data_dir,
                             fs_arena *arena, fs_err *err, hw_cluster **out);

@@ -1,5 +1,6 @@
 #include "config.h"
 #include "plan/actor.h"
+#include "plan/actor_parts.h"
 #include "plan/places.h"
 
 #include <inttypes.h>
@@ -30,6 +31,67 @@ static void settle_cursor(const plan_actors *a, int32_t stream)
     c->task = -1;
 }
 
+static bool stands_before(const int32_t *list, int32_t at)
+{
+    for (int32_t i = 0; i < at; i++)
+        if (list[i] == list[at])
+            return true;
+    return false;
+}
+
+static bool once(const plan_register *r)
+{
+    return r->per_step || r->persistent;
+}
+
+/* Those of micro-batches, or the others. */
+static int32_t list_some(plan_actors *a, const int32_t *regs, int32_t n_regs,
+                         bool others, int32_t at)
+{
+    for (int32_t i = 0; i < n_regs; i++)
+        if (once(&a->role->registers[regs[i]]) == others &&
+            !stands_before(regs, i))
+            a->in_out[at++] = regs[i];
+    return at;
+}
+
+static void list_registers(plan_actors *a, fs_arena *arena)
+{
+    const plan_role *role = a->role;
+    int32_t n = 0, buffers = 0;
+    for (int32_t t = 0; t < role->n_tasks; t++)
+        n += role->tasks[t].n_in + role->tasks[t].n_out;
+    a->in_out = fs_new(arena, int32_t, n);
+    n = 0;
+    for (int32_t t = 0; t < role->n_tasks; t++) {
+        const plan_task *task = &role->tasks[t];
+        plan_actor_task *its = &a->tasks[t];
+        its->first = n;
+        its->keeps_place = plan_task_keeps_place(role, a->leader, t);
+        n = list_some(a, task->in, task->n_in, false, n);
+        its->n_in_each = n - its->first;
+        n = list_some(a, task->in, task->n_in, true, n);
+        its->n_in = n - its->first;
+        n = list_some(a, task->out, task->n_out, false, n);
+        its->n_out_each = n - its->first - its->n_in;
+        n = list_some(a, task->out, task->n_out, true, n);
+        its->n_out = n - its->first - its->n_in;
+    }
+    for (int32_t r = 0; r < role->n_registers; r++) {
+        const plan_register *reg = &role->registers[r];
+        a->registers[r] =
+            (plan_actor_register){.producer = reg->producer,
+                                  .count = reg->count,
+                                  .n_consumers = reg->n_consumers,
+                                  .first_buffer = buffers,
+                                  .bytes = reg->persistent ? 0 : reg->bytes,
+                                  .per_step = reg->per_step,
+                                  .persistent = reg->persistent};
+        buffers += reg->count;
+    }
+    a->readers = fs_new(arena, int32_t, buffers);
+}
+
 static void link_tasks(plan_actors *a)
 {
     const plan_role *role = a->role;
@@ -39,7 +101,7 @@ static void link_tasks(plan_actors *a)
         const plan_task *task = &role->tasks[t];
         int32_t *first = &a->first_on_stream[task->stream * a->n_sections +
                                              plan_task_section(role, task)];
-        a->next_on_stream[t] = *first;
+        a->tasks[t].next = *first;
         *first = t;
     }
 }
@@ -49,25 +111,31 @@ static void find_slots(plan_actors *a)
     for (int32_t i = 0; i < a->n_sections; i++)
         a->first_slot[i] = a->last_slot[i] = -1;
     for (int32_t s = 0; s < a->role->n_slots; s++) {
-        int32_t section = plan_slot_section(a->role, &a->role->slots[s]);
+        const plan_slot *slot = &a->role->slots[s];
+        int32_t section = plan_slot_section(a->role, slot);
         a->section[s] = section;
+        a->micro_batch[s] = slot->phase == PLAN_BEGIN ? 0
+                            : slot->phase == PLAN_END
+                                ? a->plan->micro_batches - 1
+                                : slot->micro_batch;
         if (a->first_slot[section] < 0)
             a->first_slot[section] = s;
         a->last_slot[section] = s;
     }
 }
 
-/* A piece of `reg` is complete: its consumers may read it. */
-static void hand_on(plan_actors *a, int32_t reg)
+/* A piece of `reg` is complete: its consumers may read it. Returns the bytes
+ * that none of them holds. */
+static int64_t hand_on(plan_actors *a, int32_t reg)
 {
-    const plan_register *r = &a->role->registers[reg];
+    const plan_actor_register *r = &a->registers[reg];
     int64_t piece = a->produced[reg]++;
     if (r->n_consumers == 0) {
         a->released[reg]++;
-        return;
+        return r->bytes;
     }
-    a->readers[a->first_buffer[reg] + (int32_t)(piece % r->count)] =
-        r->n_consumers;
+    a->readers[plan_actor_buffer(r, piece)] = r->n_consumers;
+    return 0;
 }
 
 plan_actors *plan_actors_create(const plan *p, const plan_role *role,
@@ -79,23 +147,21 @@ plan_actors *plan_actors_create(const plan *p, const plan_role *role,
     a->steps = steps;
     a->produced = fs_new(arena, int64_t, role->n_registers);
     a->released = fs_new(arena, int64_t, role->n_registers);
-    a->first_buffer = fs_new(arena, int32_t, role->n_registers);
+    a->registers = fs_new(arena, plan_actor_register, role->n_registers);
+    a->tasks = fs_new(arena, plan_actor_task, role->n_tasks);
     a->cursor = fs_new(arena, plan_cursor, role->n_streams);
     a->leader = fs_new(arena, int32_t, role->n_streams);
     plan_stream_leaders(role, a->leader);
-    a->next_on_stream = fs_new(arena, int32_t, role->n_tasks);
+    for (int32_t s = 0; s < role->n_streams; s++)
+        a->n_compute += role->streams[s].kind == PLAN_STREAM_COMPUTE;
     a->n_sections = plan_n_sections(role);
     a->section = fs_new(arena, int32_t, role->n_slots);
+    a->micro_batch = fs_new(arena, int32_t, role->n_slots);
     a->first_on_stream =
         fs_new(arena, int32_t, (int64_t)role->n_streams * a->n_sections);
     a->first_slot = fs_new(arena, int32_t, a->n_sections);
     a->last_slot = fs_new(arena, int32_t, a->n_sections);
-    int32_t buffers = 0;
-    for (int32_t r = 0; r < role->n_registers; r++) {
-        a->first_buffer[r] = buffers;
-        buffers += role->registers[r].count;
-    }
-    a->readers = fs_new(arena, int32_t, buffers);
+    list_registers(a, arena);
     for (int32_t r = 0; r < role->n_registers; r++)
         if (role->registers[r].persistent && role->registers[r].producer >= 0)
             hand_on(a, r); /* a variable has piece 0 from the start */
@@ -114,13 +180,7 @@ int32_t plan_actor_head(const plan_actors *a, int32_t stream)
 int32_t plan_actor_micro_batch(const plan_actors *a, int32_t stream)
 {
     const plan_cursor *c = &a->cursor[stream];
-    if (c->task < 0)
-        return 0;
-    const plan_slot *slot = &a->role->slots[c->slot];
-    if (slot->phase == PLAN_BEGIN)
-        return 0;
-    return slot->phase == PLAN_END ? a->plan->micro_batches - 1
-                                   : slot->micro_batch;
+    return c->task < 0 ? 0 : a->micro_batch[c->slot];
 }
 
 bool plan_actor_first_firing(const plan_actors *a, int32_t stream)
@@ -138,13 +198,8 @@ bool plan_actor_last_firing(const plan_actors *a, int32_t stream)
 int64_t plan_actor_piece(const plan_actors *a, int32_t stream, int32_t reg,
                          bool writes)
 {
-    const plan_register *r = &a->role->registers[reg];
-    int64_t step = a->cursor[stream].step;
-    if (r->persistent)
-        return r->producer >= 0 ? step + writes : 0;
-    if (r->per_step)
-        return step;
-    return step * a->plan->micro_batches + plan_actor_micro_batch(a, stream);
+    return plan_actor_piece_of(a, &a->cursor[stream], &a->registers[reg],
+                               writes);
 }
 
 int64_t plan_actor_offset(const plan_actors *a, int32_t stream, int32_t reg,
@@ -156,25 +211,11 @@ int64_t plan_actor_offset(const plan_actors *a, int32_t stream, int32_t reg,
         r->per_step ? 0 : plan_actor_micro_batch(a, stream))];
 }
 
-static bool may_read(const plan_actors *a, int32_t stream, int32_t reg)
-{
-    return a->role->registers[reg].producer < 0 ||
-           a->produced[reg] > plan_actor_piece(a, stream, reg, false);
-}
-
-/* Holds too for the later firings of an accumulation: the buffer it claimed
- * stays claimed, for the piece is not handed on before the last. */
-static bool may_write(const plan_actors *a, int32_t stream, int32_t reg)
-{
-    int64_t piece = plan_actor_piece(a, stream, reg, true);
-    return a->released[reg] >= piece - a->role->registers[reg].count + 1;
-}
-
 /* Has all that the leader runs before it in the program been done? */
 static bool has_place(const plan_actors *a, int32_t stream)
 {
     const plan_cursor *c = &a->cursor[stream], *ahead;
-    if (!plan_task_keeps_place(a->role, a->leader, c->task))
+    if (!a->tasks[c->task].keeps_place)
         return true;
     ahead = &a->cursor[a->leader[stream]];
     if (ahead->task < 0 || ahead->step != c->step)
@@ -188,12 +229,17 @@ bool plan_actor_ready(const plan_actors *a, int32_t stream)
     const plan_cursor *c = &a->cursor[stream];
     if (c->task < 0 || c->busy || !has_place(a, stream))
         return false;
-    const plan_task *task = &a->role->tasks[c->task];
-    for (int32_t i = 0; i < task->n_in; i++)
-        if (!may_read(a, stream, task->in[i]))
+    const plan_actor_task *task = &a->tasks[c->task];
+    const int32_t *in = a->in_out + task->first, *out = in + task->n_in;
+    /* What the first firing of a step found of the step is there since. */
+    const bool first = plan_actor_first_firing(a, stream);
+    const int32_t n_in = first ? task->n_in : task->n_in_each;
+    const int32_t n_out = first ? task->n_out : task->n_out_each;
+    for (int32_t i = 0; i < n_in; i++)
+        if (!plan_actor_may_read(a, c, in[i]))
             return false;
-    for (int32_t i = 0; i < task->n_out; i++)
-        if (!may_write(a, stream, task->out[i]))
+    for (int32_t i = 0; i < n_out; i++)
+        if (!plan_actor_may_write(a, c, out[i]))
             return false;
     return true;
 }
@@ -208,7 +254,8 @@ static bool goes_before(const plan_actors *a, int32_t stream, int32_t other)
 bool plan_actor_turn(const plan_actors *a, int32_t stream)
 {
     const plan_role *role = a->role;
-    if (!plan_task_computes(&role->tasks[a->cursor[stream].task]))
+    if (a->n_compute < 2 ||
+        !plan_task_computes(&role->tasks[a->cursor[stream].task]))
         return true;
     for (int32_t s = 0; s < role->n_streams; s++) {
         int32_t head = a->cursor[s].task;
@@ -222,57 +269,63 @@ bool plan_actor_turn(const plan_actors *a, int32_t stream)
     return true;
 }
 
-void plan_actor_fire(plan_actors *a, int32_t stream)
+int64_t plan_actor_fire(plan_actors *a, int32_t stream)
 {
-    FS_ASSERT(plan_actor_ready(a, stream));
-    a->cursor[stream].busy = true;
+    plan_cursor *c = &a->cursor[stream];
+    FS_ASSERT(c->task >= 0 && !c->busy);
+    const plan_actor_task *task = &a->tasks[c->task];
+    const int32_t *out = a->in_out + task->first + task->n_in;
+    int64_t bytes = 0;
+    const int32_t n =
+        plan_actor_first_firing(a, stream) ? task->n_out : task->n_out_each;
+    for (int32_t i = 0; i < n; i++)
+        bytes += a->registers[out[i]].bytes;
+    c->busy = true;
+    return bytes;
 }
 
 /* A consumer that reads a per-step register every micro-batch lets go of it
  * after its last. */
-static void release(plan_actors *a, int32_t stream, int32_t reg)
+static int64_t release(plan_actors *a, const plan_cursor *c, int32_t reg)
 {
-    const plan_register *r = &a->role->registers[reg];
-    if (r->producer < 0 || r->producer == a->cursor[stream].task)
-        return;
-    bool per_step = r->per_step || r->persistent;
-    if (per_step && !plan_actor_last_firing(a, stream))
-        return;
-    int64_t piece = plan_actor_piece(a, stream, reg, false);
+    const plan_actor_register *r = &a->registers[reg];
+    if (r->producer < 0 || r->producer == c->task)
+        return 0;
     int32_t *left =
-        &a->readers[a->first_buffer[reg] + (int32_t)(piece % r->count)];
-    if (--*left == 0)
-        a->released[reg]++;
+        &a->readers[plan_actor_buffer(r, plan_actor_piece_of(a, c, r, false))];
+    if (--*left > 0)
+        return 0;
+    a->released[reg]++;
+    return r->bytes;
 }
 
-static bool stands_before(const int32_t *list, int32_t at)
+void plan_actor_go_on(plan_actors *a, int32_t stream, int32_t next)
 {
-    for (int32_t i = 0; i < at; i++)
-        if (list[i] == list[at])
-            return true;
-    return false;
+    plan_cursor *c = &a->cursor[stream];
+    c->busy = false;
+    c->task = next;
+    if (next >= 0)
+        return;
+    c->slot++;
+    settle_cursor(a, stream);
 }
 
-void plan_actor_done(plan_actors *a, int32_t stream)
+int64_t plan_actor_done(plan_actors *a, int32_t stream)
 {
     plan_cursor *c = &a->cursor[stream];
     FS_ASSERT(c->busy);
-    const plan_task *task = &a->role->tasks[c->task];
-    for (int32_t i = 0; i < task->n_in; i++)
-        if (!stands_before(task->in, i))
-            release(a, stream, task->in[i]);
-    bool last = plan_actor_last_firing(a, stream);
-    for (int32_t i = 0; i < task->n_out; i++) {
-        const plan_register *r = &a->role->registers[task->out[i]];
-        if (last || !(r->per_step || r->persistent))
-            hand_on(a, task->out[i]);
-    }
-    c->busy = false;
-    c->task = a->next_on_stream[c->task];
-    if (c->task < 0) {
-        c->slot++;
-        settle_cursor(a, stream);
-    }
+    const plan_actor_task *task = &a->tasks[c->task];
+    const int32_t *in = a->in_out + task->first, *out = in + task->n_in;
+    const bool last = plan_actor_last_firing(a, stream);
+    const int32_t n_in = last ? task->n_in : task->n_in_each;
+    const int32_t n_out = last ? task->n_out : task->n_out_each;
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < n_in; i++)
+        bytes += release(a, c, in[i]);
+    for (int32_t i = 0; i < n_out; i++)
+        bytes += hand_on(a, out[i]);
+    plan_actor_go_on(a, stream, task->next);
+    return bytes;
 }
 
 bool plan_actors_finished(const plan_actors *a)
@@ -335,10 +388,10 @@ void plan_actor_explain(const plan_actors *a, const ir_graph *graph,
                     "has not come to yet",
                     a->leader[stream]);
     for (int32_t i = 0; i < task->n_in; i++)
-        if (!may_read(a, stream, task->in[i]))
+        if (!plan_actor_may_read(a, c, task->in[i]))
             explain_input(a, graph, stream, task->in[i], out);
     for (int32_t i = 0; i < task->n_out; i++)
-        if (!may_write(a, stream, task->out[i]))
+        if (!plan_actor_may_write(a, c, task->out[i]))
             explain_output(a, graph, stream, task->out[i], out);
     if (plan_actor_ready(a, stream))
         fs_text_add(out, " may fire");

@@ -19,22 +19,40 @@ typedef struct plan_cursor {
     bool busy;    /* fired and not yet completed */
 } plan_cursor;
 
+/* What firing and completing look at of a register, and of a task: distinct
+ * registers that it reads, at `first`, and behind them those it writes. In both
+ * those of micro-batches come first: with the others something happens in the
+ * first and the last firing of a step only. */
+typedef struct plan_actor_register {
+    int32_t producer, count, n_consumers, first_buffer;
+    int64_t bytes; /* that come and go: 0 when persistent */
+    bool per_step, persistent;
+} plan_actor_register;
+typedef struct plan_actor_task {
+    int32_t first, n_in, n_out;
+    int32_t n_in_each, n_out_each; /* of micro-batches */
+    int32_t next;                  /* of the same stream and section, or -1 */
+    bool keeps_place;
+} plan_actor_task;
+
 typedef struct plan_actors {
     const plan *plan;
     const plan_role *role;
-    int64_t steps;            /* how many steps will run */
-    int64_t *produced;        /* [registers] pieces completed */
-    int64_t *released;        /* [registers] pieces released by all consumers */
-    int32_t *readers;         /* [sum of counts] consumers still to release the
-                                 piece in each buffer */
-    int32_t *first_buffer;    /* [registers] index into readers */
-    plan_cursor *cursor;      /* [streams] */
-    int32_t *leader;          /* [streams] plan_stream_leaders */
-    int32_t *next_on_stream;  /* [tasks] next task of the same stream and
-                                 section, or -1 */
-    int32_t n_sections;       /* of the role (plan_section) */
-    int32_t *section;         /* [slots] */
-    int32_t *first_on_stream; /* [streams * n_sections] or -1 */
+    int64_t steps;       /* how many steps will run */
+    int64_t *produced;   /* [registers] pieces completed */
+    int64_t *released;   /* [registers] pieces released by all consumers */
+    int32_t *readers;    /* [sum of counts] consumers still to release the
+                            piece in each buffer */
+    plan_cursor *cursor; /* [streams] */
+    int32_t *leader;     /* [streams] plan_stream_leaders */
+    int32_t n_compute;   /* streams that compute */
+    plan_actor_register *registers;
+    plan_actor_task *tasks;
+    int32_t *in_out;                 /* registers of tasks */
+    int32_t n_sections;              /* of the role (plan_section) */
+    int32_t *section;                /* [slots] */
+    int32_t *micro_batch;            /* [slots] 0 for BEGIN, m - 1 for END */
+    int32_t *first_on_stream;        /* [streams * n_sections] or -1 */
     int32_t *first_slot, *last_slot; /* [n_sections] -1: none */
 } plan_actors;
 
@@ -62,9 +80,11 @@ int64_t plan_actor_piece(const plan_actors *a, int32_t stream, int32_t reg,
                          bool writes);
 int64_t plan_actor_offset(const plan_actors *a, int32_t stream, int32_t reg,
                           bool writes);
-void plan_actor_fire(plan_actors *a, int32_t stream);
-/* The fired head has completed: hand on, release, advance the cursor. */
-void plan_actor_done(plan_actors *a, int32_t stream);
+/* The head, which may fire, does. Returns the bytes that it claims. */
+int64_t plan_actor_fire(plan_actors *a, int32_t stream);
+/* The fired head has completed: hand on, release, advance the cursor. Returns
+ * the bytes that nobody holds any more. */
+int64_t plan_actor_done(plan_actors *a, int32_t stream);
 bool plan_actors_finished(const plan_actors *a);
 /* Why the head of a stream cannot fire, for stall reports. */
 void plan_actor_explain(const plan_actors *a, const ir_graph *graph,

@@ -90,8 +90,8 @@ static bool register_repeats(const plan_actors *a, const plan_actors_mark *mark,
                              int32_t reg, plan_shift shift)
 {
     const int32_t count = a->role->registers[reg].count;
-    const int32_t *was = mark->readers + a->first_buffer[reg];
-    const int32_t *is = a->readers + a->first_buffer[reg];
+    const int32_t *was = mark->readers + a->registers[reg].first_buffer;
+    const int32_t *is = a->readers + a->registers[reg].first_buffer;
     const int64_t by = a->produced[reg] - mark->produced[reg];
     if (a->released[reg] - mark->released[reg] != by ||
         !is_due(a, &a->role->registers[reg], by, &shift))
@@ -203,7 +203,7 @@ static void turn_buffers(plan_actors *a, int32_t reg, int64_t by)
 {
     enum { FEW = 64 };
     const int32_t count = a->role->registers[reg].count;
-    int32_t few[FEW], *is = a->readers + a->first_buffer[reg];
+    int32_t few[FEW], *is = a->readers + a->registers[reg].first_buffer;
     by %= count;
     for (; by > 0; by -= by < FEW ? by : FEW) { /* by so many at a time */
         const int32_t n = (int32_t)(by < FEW ? by : FEW);

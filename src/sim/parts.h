@@ -3,90 +3,21 @@
 #define FS_SIM_PARTS_H
 
 #include "plan/actor_repeat.h"
+#include "sim/heap.h"
+#include "sim/meter.h"
+#include "sim/resources.h"
+#include "sim/routes.h"
 #include "sim/sim.h"
-
-/* ---- resources: who slows whom ---- */
-
-/* Shares are fixed-point, so that progress is exact integer arithmetic. */
-enum { SIM_RATE_BITS = 30 };
-#define SIM_RATE_FULL ((int64_t)1 << SIM_RATE_BITS)
-
-/* A rank runs its tasks on one thread, and loads data on another. */
-typedef enum sim_thread {
-    SIM_THREAD_MAIN,
-    SIM_THREAD_LOAD,
-    SIM_THREADS
-} sim_thread;
-
-/* `n` of something in one pool of cores or on one port. */
-typedef struct sim_share {
-    int32_t at, n;
-} sim_share;
-
-typedef struct sim_resources {
-    const hw_cluster *cluster;
-    int32_t n_ports;
-    int32_t *cores;               /* [devices] of the pool that a device names
-                                     (hw_core_pool); 0: nothing is shared */
-    int32_t *threads;             /* [devices] of it that run a job now */
-    int32_t (*jobs)[SIM_THREADS]; /* [roles] on-core jobs on each thread */
-    int32_t *n_pools;             /* [roles] */
-    sim_share **pools;            /* [roles][n_pools] ranks in each */
-    int32_t *n_channel_ports;     /* [channels] */
-    sim_share **channel_ports;    /* [channels] flows per port */
-    int32_t *flows;               /* [ports] on their way now */
-} sim_resources;
-
-void sim_resources_make(sim_resources *r, const plan *p,
-                        const hw_cluster *cluster, fs_arena *arena);
-/* A job starts (change 1) or ends (-1) on a role's thread, on a channel. */
-void sim_cores_change(sim_resources *r, int32_t role, sim_thread thread,
-                      int32_t change);
-void sim_channel_change(sim_resources *r, int32_t channel, int32_t change);
-/* In (0, 1], of the speed that the job has alone. */
-double sim_cores_rate(const sim_resources *r, int32_t role, sim_thread thread);
-double sim_channel_rate(const sim_resources *r, int32_t channel);
-
-/* ---- what a role does over time ---- */
-
-typedef struct sim_meter {
-    int32_t computing, communicating, occupied; /* jobs running now */
-    int64_t since_ns;
-    int64_t busy_ns, comm_ns, exposed_ns, occupied_ns; /* summed up */
-    int64_t live_bytes, peak_bytes;
-} sim_meter;
-
-/* Adds the time since the last call; before every change of the counts. */
-void sim_meter_advance(sim_meter *m, int64_t now_ns);
-void sim_meter_count(sim_meter *m, const plan_role *role, const plan_task *task,
-                     int32_t change);
-/* Bytes that are live from start to end of a run. */
-int64_t sim_standing_bytes(const plan_role *role);
-
-/* ---- events: (time, sequence) in a binary heap ---- */
-
-typedef struct sim_event {
-    int64_t time_ns;
-    int64_t sequence;
-    int32_t job, version; /* of another version than its job's: stale */
-} sim_event;
-typedef struct sim_heap {
-    fs_arena *arena;
-    FS_VEC(sim_event) events;
-} sim_heap;
-void sim_heap_push(sim_heap *heap, sim_event event);
-sim_event sim_heap_pop(sim_heap *heap);
-
-/* ---- a run ---- */
 
 /* What runs on a stream: from the firing of its head to its completion. A
  * transfer or collective of several roles is the job of one of its streams. */
 typedef struct sim_job {
     int64_t left_ps; /* of the demand, at `updated_ns` */
     int64_t updated_ns, start_ns;
-    int64_t rate;               /* fixed-point; 0: not set yet */
-    int32_t role, stream, line; /* line -1: of this role alone */
-    int32_t version, place;     /* place in `running` */
+    int64_t rate;          /* fixed-point; 0: not set yet */
+    const sim_span *span;  /* the chain that it is, or NULL */
+    int32_t role, stream;  /* of that role */
+    int32_t line, running; /* line -1: of this role alone; place in running */
     bool on_core, on_link;
 } sim_job;
 
@@ -98,7 +29,8 @@ typedef struct sim_head {
 /* A communicator or channel: the roles that meet on it, and who has come. */
 typedef struct sim_line {
     int32_t n_members, n_arrived;
-    int32_t *arrived; /* [n_members] stream numbers over all roles */
+    int32_t *arrived; /* [n_members] stream numbers over all roles; the first
+                         has the job */
 } sim_line;
 
 typedef struct sim_repeats sim_repeats;
@@ -112,15 +44,23 @@ typedef struct simulation {
     const sim_options *options;
     fs_arena *arena; /* of this run */
     int64_t steps, now_ns, sequence;
+    bool begun;                  /* at this instant, what starts now */
     int64_t n_events, n_skipped; /* of those, not played */
     plan_actors **actors;        /* [roles] */
+    sim_task **tasks;            /* [roles][tasks] */
+    const sim_span ***spans;     /* [roles][tasks * variants]; NULL: none */
     int32_t *first_stream;       /* [roles + 1] */
     int32_t *role_of;            /* [streams] */
     sim_job *jobs;               /* [streams] */
     sim_head *heads;             /* [streams] */
     sim_line *lines;             /* communicators, then channels */
-    FS_VEC(int32_t) running;     /* streams whose job shares something */
-    bool *touched;               /* [roles] whose heads may have become ready */
+    FS_VEC(int32_t) running;     /* streams whose job shares cores */
+    bool cores_change;           /* since their rates were set */
+    sim_flows *flows;            /* of lines */
+    bool *shared;                /* [lines] may it meet others on a link? */
+    bool flows_change;
+    uint64_t *touched; /* [roles] a bit each: heads may have become ready, */
+    uint64_t *woken;   /* [roles] those of these streams */
     sim_resources resources;
     sim_heap heap;
     sim_meter *meters; /* [roles] */
@@ -134,6 +74,15 @@ typedef struct simulation {
     sim_watch *watch;     /* NULL: bytes are not told apart */
     sim_noise *noise;     /* NULL: firings take what they should */
 } simulation;
+
+/* ---- making (make.c), once the options stand ---- */
+
+void sim_make(simulation *s, const hw_cluster *cluster);
+
+/* ---- playing (play.c) ---- */
+
+/* FS_NO when it stalls, or at the end of its time. */
+fs_status sim_play(simulation *s, fs_err *err);
 
 /* ---- micro-batches that are alike (repeat.c) ---- */
 

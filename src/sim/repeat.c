@@ -100,12 +100,9 @@ static int by_time(const void *a, const void *b)
 
 static void set_ends(const simulation *s, mark *m)
 {
-    m->n_ends = 0;
-    for (int32_t i = 0; i < s->heap.events.n; i++) {
-        const sim_event *event = &s->heap.events.at[i];
-        if (s->jobs[event->job].version == event->version)
-            m->ends[m->n_ends++] = *event;
-    }
+    m->n_ends = s->heap.n;
+    if (m->n_ends > 0)
+        memcpy(m->ends, s->heap.at, (size_t)m->n_ends * sizeof *m->ends);
     qsort(m->ends, (size_t)m->n_ends, sizeof *m->ends, by_time);
 }
 
@@ -128,7 +125,7 @@ static void set_mark(simulation *s, mark *m)
     m->n_events = s->n_events;
     memcpy(m->left, s->left, (size_t)s->steps * sizeof *s->left);
     for (int32_t r = 0; r < s->p->n_roles; r++) {
-        sim_meter_advance(&s->meters[r], s->now_ns);
+        sim_meter_advance(&s->meters[r], s->now_ns, s->begun);
         m->meters[r] = s->meters[r];
         plan_actors_mark_set(s->actors[r], m->actors[r]);
     }
@@ -232,6 +229,7 @@ static void skip_meter(sim_meter *m, const sim_meter *was, int64_t times,
     m->exposed_ns += times * (m->exposed_ns - was->exposed_ns);
     m->occupied_ns += times * (m->occupied_ns - was->occupied_ns);
     m->since_ns += passed_ns;
+    m->span_start_ns += passed_ns;
 }
 
 static void skip_streams(simulation *s, const mark *was, int64_t passed_ns)
@@ -243,8 +241,8 @@ static void skip_streams(simulation *s, const mark *was, int64_t passed_ns)
         if (head->ready_ns >= 0 && head->ready_ns != was->heads[i].ready_ns)
             head->ready_ns += passed_ns; /* else it waits all along */
     }
-    for (int32_t i = 0; i < s->heap.events.n; i++)
-        s->heap.events.at[i].time_ns += passed_ns;
+    for (int32_t i = 0; i < s->heap.n; i++)
+        s->heap.at[i].time_ns += passed_ns;
 }
 
 /* Meters as they are read at the end of a step. */

@@ -1,0 +1,228 @@
+/* A simulation before its first instant: what is told of tasks once and for
+ * all, and dense state. */
+#include "config.h"
+#include "sim/noise.h"
+#include "sim/watch.h"
+
+/* ---- tasks ---- */
+
+static sim_task task_of(const simulation *s, int32_t r, int32_t t)
+{
+    const plan_role *role = &s->p->roles[r];
+    const plan_task *task = &role->tasks[t];
+    const plan_demand *demand = &s->timing->demand[r][t];
+    double seconds = demand->total_s;
+    const int32_t behind = s->options->straggler_rank - role->first_rank;
+    if (s->options->straggler > 1 && behind >= 0 && behind < role->n_ranks &&
+        task->kind == PLAN_COMPUTE)
+        seconds *= s->options->straggler;
+    return (sim_task){
+        .seconds = seconds,
+        .demand_ps = (int64_t)(seconds * 1e12 + 0.5),
+        .line = task->channel >= 0 ? s->p->n_comms + task->channel : task->comm,
+        .on_core = demand->on_core && sim_cores_shared(&s->resources, r),
+        .loads = task->kind == PLAN_LOAD,
+        .computes = plan_task_computes(task),
+        .communicates = task->comm >= 0 || task->channel >= 0,
+        .occupies = role->streams[task->stream].kind == PLAN_STREAM_COMPUTE};
+}
+
+static void make_tasks(simulation *s)
+{
+    s->tasks = fs_new(s->arena, sim_task *, s->p->n_roles);
+    for (int32_t r = 0; r < s->p->n_roles; r++) {
+        const int32_t n = s->p->roles[r].n_tasks;
+        s->tasks[r] = fs_new(s->arena, sim_task, n);
+        for (int32_t t = 0; t < n; t++)
+            s->tasks[r][t] = task_of(s, r, t);
+    }
+}
+
+/* ---- lines ---- */
+
+static void make_lines(simulation *s)
+{
+    int32_t n = s->p->n_comms + s->p->n_channels;
+    int32_t *seen = fs_new(s->arena, int32_t, n); /* 1 + last role */
+    s->lines = fs_new(s->arena, sim_line, n);
+    for (int32_t r = 0; r < s->p->n_roles; r++)
+        for (int32_t t = 0; t < s->p->roles[r].n_tasks; t++) {
+            int32_t line = s->tasks[r][t].line;
+            if (line < 0 || seen[line] == r + 1)
+                continue;
+            seen[line] = r + 1;
+            s->lines[line].n_members++;
+        }
+    for (int32_t i = 0; i < n; i++)
+        s->lines[i].arrived = fs_new(s->arena, int32_t, s->lines[i].n_members);
+}
+
+/* ---- roles ---- */
+
+static int64_t firings_of(const plan_role *role, int32_t micro_batches)
+{
+    int64_t n = 0;
+    for (int32_t t = 0; t < role->n_tasks; t++)
+        n += plan_phase_once(role->tasks[t].phase) ? 1 : micro_batches;
+    return n;
+}
+
+static void make_roles(simulation *s)
+{
+    const plan *p = s->p;
+    s->actors = fs_new(s->arena, plan_actors *, p->n_roles);
+    s->first_stream = fs_new(s->arena, int32_t, p->n_roles + 1);
+    s->touched = fs_new(s->arena, uint64_t, p->n_roles / 64 + 1);
+    s->woken = fs_new(s->arena, uint64_t, p->n_roles);
+    s->meters = fs_new(s->arena, sim_meter, p->n_roles);
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        const plan_role *role = &p->roles[r];
+        s->actors[r] = plan_actors_create(p, role, s->steps, s->arena);
+        s->first_stream[r + 1] = s->first_stream[r] + role->n_streams;
+        s->touched[r / 64] |= (uint64_t)1 << r % 64;
+        s->woken[r] = UINT64_MAX;
+        s->meters[r].live_bytes = sim_standing_bytes(role);
+        s->meters[r].peak_bytes = s->meters[r].live_bytes;
+        s->firings += firings_of(role, p->micro_batches);
+    }
+    s->left = fs_new(s->arena, int64_t, s->steps);
+    s->end_ns = fs_new(s->arena, int64_t, s->steps);
+    s->at_end = fs_new(s->arena, sim_meter *, s->steps);
+    for (int64_t k = 0; k < s->steps; k++) {
+        s->left[k] = s->firings;
+        s->at_end[k] = fs_new(s->arena, sim_meter, p->n_roles);
+    }
+}
+
+static void make_streams(simulation *s)
+{
+    int32_t n = s->first_stream[s->p->n_roles];
+    s->role_of = fs_new(s->arena, int32_t, n);
+    s->jobs = fs_new(s->arena, sim_job, n);
+    s->heads = fs_new(s->arena, sim_head, n);
+    s->heap = sim_heap_make(n, s->arena);
+    for (int32_t r = 0; r < s->p->n_roles; r++)
+        for (int32_t i = s->first_stream[r]; i < s->first_stream[r + 1]; i++) {
+            s->role_of[i] = r;
+            s->heads[i].ready_ns = -1;
+            s->jobs[i].role = r;
+            s->jobs[i].stream = i - s->first_stream[r];
+        }
+}
+
+/* ---- who may go on ---- */
+
+/* Those that read what it makes or make what it reads, that keep a place behind
+ * it, or wait for their turn, to compute or on its line. */
+static uint64_t wakes(const simulation *s, int32_t r, int32_t t,
+                      const uint64_t *on_line)
+{
+    const plan_role *role = &s->p->roles[r];
+    const plan_actors *a = s->actors[r];
+    const plan_actor_task *task = &a->tasks[t];
+    const int32_t *regs = a->in_out + task->first;
+    const int32_t stream = role->tasks[t].stream, line = s->tasks[r][t].line;
+    uint64_t bits = sim_stream_bit(stream) | (line < 0 ? 0 : on_line[line]);
+    for (int32_t i = 0; i < task->n_in + task->n_out; i++) {
+        const plan_register *reg = &role->registers[regs[i]];
+        if (i < task->n_in && reg->producer >= 0)
+            bits |= sim_stream_bit(role->tasks[reg->producer].stream);
+        for (int32_t k = 0; i >= task->n_in && k < reg->n_consumers; k++)
+            bits |= sim_stream_bit(role->tasks[reg->consumers[k]].stream);
+    }
+    for (int32_t i = 0; i < role->n_streams; i++)
+        if (a->leader[i] == stream ||
+            (a->n_compute > 1 && role->streams[i].kind == PLAN_STREAM_COMPUTE))
+            bits |= sim_stream_bit(i);
+    return bits;
+}
+
+static void find_wakes(simulation *s)
+{
+    const int32_t n_lines = s->p->n_comms + s->p->n_channels;
+    for (int32_t r = 0; r < s->p->n_roles; r++) {
+        const plan_role *role = &s->p->roles[r];
+        uint64_t *on_line = fs_new(s->arena, uint64_t, n_lines);
+        for (int32_t t = 0; t < role->n_tasks; t++)
+            if (s->tasks[r][t].line >= 0)
+                on_line[s->tasks[r][t].line] |=
+                    sim_stream_bit(role->tasks[t].stream);
+        for (int32_t t = 0; t < role->n_tasks; t++)
+            s->tasks[r][t].wakes = wakes(s, r, t, on_line);
+    }
+}
+
+/* ---- chains ---- */
+
+/* A line is its role's own, and of one stream. */
+static bool *own_lines(const simulation *s, int32_t r)
+{
+    const plan_role *role = &s->p->roles[r];
+    const int32_t n = s->p->n_comms + s->p->n_channels;
+    bool *own = fs_new(s->arena, bool, n);
+    int32_t *stream = fs_new(s->arena, int32_t, n); /* 1 + the first seen */
+    for (int32_t t = 0; t < role->n_tasks; t++) {
+        const int32_t line = s->tasks[r][t].line;
+        if (line < 0)
+            continue;
+        own[line] = s->lines[line].n_members == 1 &&
+                    (stream[line] == 0 ||
+                     (own[line] && stream[line] == role->tasks[t].stream + 1));
+        stream[line] = role->tasks[t].stream + 1;
+    }
+    return own;
+}
+
+/* Those that take their time whatever else runs. */
+static bool *find_joins(const simulation *s, int32_t r)
+{
+    const plan_role *role = &s->p->roles[r];
+    const bool *own = own_lines(s, r);
+    bool *joins = fs_new(s->arena, bool, role->n_tasks);
+    for (int32_t t = 0; t < role->n_tasks; t++) {
+        const sim_task *task = &s->tasks[r][t];
+        joins[t] =
+            !task->on_core && task->demand_ps > 0 &&
+            (task->line < 0 || (task->line < s->p->n_comms && own[task->line] &&
+                                !s->shared[task->line]));
+    }
+    return joins;
+}
+
+static void make_chains(simulation *s)
+{
+    s->spans = fs_new(s->arena, const sim_span **, s->p->n_roles);
+    /* What is drawn or watched firing by firing has none. */
+    const bool none = s->options->in_full || s->noise || s->watch;
+    for (int32_t r = 0; r < s->p->n_roles && !none; r++) {
+        const int32_t n = s->p->roles[r].n_tasks * PLAN_CHAIN_VARIANTS;
+        const plan_chains *chains =
+            plan_chains_create(s->actors[r], find_joins(s, r), s->arena);
+        if (!chains)
+            continue;
+        s->spans[r] = fs_new(s->arena, const sim_span *, n);
+        for (int32_t i = 0; i < n; i++) {
+            const int32_t head = i / PLAN_CHAIN_VARIANTS;
+            const plan_chain *chain =
+                plan_chain_of(chains, head, i % PLAN_CHAIN_VARIANTS);
+            if (chain)
+                s->spans[r][i] = sim_span_make(s->actors[r], head, chain,
+                                               s->tasks[r], s->arena);
+        }
+    }
+}
+
+void sim_make(simulation *s, const hw_cluster *cluster)
+{
+    sim_resources_make(&s->resources, s->p, cluster, s->arena);
+    s->flows = sim_routes_make(s->p, cluster, s->arena, &s->shared);
+    make_tasks(s);
+    make_roles(s);
+    make_streams(s);
+    make_lines(s);
+    find_wakes(s);
+    s->watch = sim_watch_create(s);
+    s->noise = sim_noise_create(s);
+    make_chains(s);
+    s->repeats = sim_repeats_create(s);
+}

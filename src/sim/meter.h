@@ -1,0 +1,64 @@
+/* What a role does over time, and how many bytes live meanwhile. */
+#ifndef FS_SIM_METER_H
+#define FS_SIM_METER_H
+
+#include "plan/actor_chain.h"
+
+/* What there is to know of a task, told once. */
+typedef struct sim_task {
+    double seconds; /* alone */
+    int64_t demand_ps;
+    int32_t line; /* communicator, or behind those the channel; -1: none */
+    bool on_core; /* of cores that are shared */
+    bool loads, computes, communicates, occupies;
+    uint64_t wakes; /* streams of its role that may go on when it is done
+                       (sim_stream_bit) */
+} sim_task;
+
+/* A bit for each stream; the last is of all from there on. */
+static inline uint64_t sim_stream_bit(int32_t stream)
+{
+    return (uint64_t)1 << (stream < 63 ? stream : 63);
+}
+
+/* A chain over time: [n] of each. */
+typedef struct sim_span {
+    const plan_chain *chain;
+    uint64_t wakes;
+    int64_t *end_ns;            /* since its start */
+    int64_t *busy_ns, *comm_ns; /* by then */
+    int64_t *claims, *releases;
+    int64_t peak_bytes, live_bytes; /* above those when the first has claimed:
+                                       the most at once, those at its end */
+} sim_span;
+
+typedef struct sim_meter {
+    /* Jobs running now; chains are not among them. */
+    int32_t computing, communicating, occupied;
+    int64_t since_ns;
+    int64_t busy_ns, comm_ns, exposed_ns, occupied_ns; /* summed up */
+    int64_t live_bytes, peak_bytes;
+    /* The chain that runs now, and how far it is counted. */
+    const sim_span *span;
+    int64_t span_start_ns, span_busy_ns, span_comm_ns;
+    int32_t ended; /* of its tasks */
+    bool claimed;  /* what the next one claims */
+} sim_meter;
+
+/* NULL: one of its tasks takes no time. tasks: of the role. */
+sim_span *sim_span_make(const plan_actors *a, int32_t head,
+                        const plan_chain *chain, const sim_task *tasks,
+                        fs_arena *arena);
+
+/* Adds the time since the last call; before every change of the counts. What
+ * starts at an instant claims its bytes after all that ends then has let go of
+ * its own: `begun` tells that it has come to that. */
+void sim_meter_advance(sim_meter *m, int64_t now_ns, bool begun);
+void sim_meter_count(sim_meter *m, const sim_task *task, int32_t change);
+void sim_meter_claim(sim_meter *m, int64_t bytes);
+/* A chain starts; it ends when advanced to its end. */
+void sim_meter_start(sim_meter *m, const sim_span *span, int64_t now_ns);
+/* Bytes that are live from start to end of a run. */
+int64_t sim_standing_bytes(const plan_role *role);
+
+#endif

@@ -1,0 +1,440 @@
+/* From instant to instant: what ends, what may start then, what has another
+ * share of its resources. */
+#include "config.h"
+#include "sim/noise.h"
+#include "sim/watch.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+
+enum { PS_PER_NS = 1000, LOOK_AT_CLOCK = 1024 };
+
+/* A demand in picoseconds times a fixed-point share. */
+__extension__ typedef __int128 wide;
+
+/* ---- one stream ---- */
+
+static const sim_task *head_task(const simulation *s, int32_t stream)
+{
+    const sim_job *job = &s->jobs[stream];
+    return &s->tasks[job->role][s->actors[job->role]->cursor[job->stream].task];
+}
+
+static sim_thread thread_of(const sim_task *task)
+{
+    return task->loads ? SIM_THREAD_LOAD : SIM_THREAD_MAIN;
+}
+
+static int64_t ps_of(double seconds)
+{
+    return (int64_t)(seconds * 1e12 + 0.5);
+}
+
+static const plan_task *plan_task_at(const simulation *s, int32_t stream)
+{
+    const sim_job *job = &s->jobs[stream];
+    const int32_t t = s->actors[job->role]->cursor[job->stream].task;
+    return &s->p->roles[job->role].tasks[t];
+}
+
+static void watch_claims(const simulation *s, int32_t stream)
+{
+    const sim_job *job = &s->jobs[stream];
+    const plan_task *task = plan_task_at(s, stream);
+    const plan_actors *a = s->actors[job->role];
+    const bool first = plan_actor_first_firing(a, job->stream);
+    for (int32_t i = 0; i < task->n_out; i++) {
+        const plan_actor_register *r = &a->registers[task->out[i]];
+        if (!r->persistent && (first || !r->per_step))
+            sim_watch_claim(s->watch, s, job->role, task->out[i]);
+    }
+    sim_watch_note(s->watch, s, job->role, a->cursor[job->stream].step);
+}
+
+static void fire(simulation *s, int32_t stream)
+{
+    const sim_job *job = &s->jobs[stream];
+    const sim_task *task = head_task(s, stream);
+    sim_meter *m = &s->meters[job->role];
+    sim_meter_advance(m, s->now_ns, s->begun);
+    const int64_t bytes = plan_actor_fire(s->actors[job->role], job->stream);
+    if (s->watch)
+        watch_claims(s, stream);
+    if (job->span) {
+        sim_meter_start(m, job->span, s->now_ns);
+    } else {
+        sim_meter_claim(m, bytes);
+        sim_meter_count(m, task, 1);
+    }
+    if (task->on_core) {
+        sim_cores_change(&s->resources, job->role, thread_of(task), 1);
+        s->cores_change = true;
+    }
+}
+
+static void record(simulation *s, int32_t stream, int64_t start_ns)
+{
+    int32_t r = s->role_of[stream], local = s->jobs[stream].stream;
+    const plan_cursor *c = &s->actors[r]->cursor[local];
+    plan_trace *trace = s->options->trace;
+    if (!trace || c->step < sim_first_traced(s))
+        return;
+    plan_event event = {.rank = s->p->roles[r].first_rank,
+                        .stream = local,
+                        .task = c->task,
+                        .micro_batch =
+                            plan_actor_micro_batch(s->actors[r], local),
+                        .step = c->step,
+                        .ready_ns = s->heads[stream].ready_ns,
+                        .start_ns = start_ns,
+                        .end_ns = s->now_ns};
+    fs_push(trace->arena, &trace->events, event);
+}
+
+static void read_meters(simulation *s, sim_meter *to)
+{
+    for (int32_t r = 0; r < s->p->n_roles; r++) {
+        sim_meter_advance(&s->meters[r], s->now_ns, s->begun);
+        to[r] = s->meters[r];
+    }
+}
+
+static void count_done(simulation *s, int64_t step, int32_t n)
+{
+    s->n_events += n;
+    s->left[step] -= n;
+    if (s->left[step] > 0)
+        return;
+    s->end_ns[step] = s->now_ns;
+    read_meters(s, s->at_end[step]);
+}
+
+/* One task; returns the bytes let go of. */
+static int64_t complete_task(simulation *s, int32_t stream)
+{
+    const sim_job *job = &s->jobs[stream];
+    const sim_task *task = head_task(s, stream);
+    sim_meter_count(&s->meters[job->role], task, -1);
+    if (task->on_core) {
+        sim_cores_change(&s->resources, job->role, thread_of(task), -1);
+        s->cores_change = true;
+    }
+    if (!s->watch)
+        return plan_actor_done(s->actors[job->role], job->stream);
+    const plan_task *its = plan_task_at(s, stream);
+    const int64_t step = s->actors[job->role]->cursor[job->stream].step;
+    sim_watch_release(s->watch, s, job->role, its, 1);
+    const int64_t bytes = plan_actor_done(s->actors[job->role], job->stream);
+    sim_watch_release(s->watch, s, job->role, its, -1);
+    sim_watch_note(s->watch, s, job->role, step);
+    return bytes;
+}
+
+static void complete(simulation *s, int32_t stream, int64_t start_ns)
+{
+    sim_job *job = &s->jobs[stream];
+    const int32_t r = job->role;
+    const int64_t step = s->actors[r]->cursor[job->stream].step;
+    const sim_span *span = job->span;
+    sim_meter_advance(&s->meters[r], s->now_ns, s->begun);
+    record(s, stream, start_ns);
+    job->span = NULL;
+    s->woken[r] |= span ? span->wakes : head_task(s, stream)->wakes;
+    s->meters[r].live_bytes -=
+        span ? plan_actor_chain_done(s->actors[r], job->stream, span->chain)
+             : complete_task(s, stream);
+    s->heads[stream].ready_ns = -1;
+    s->touched[r / 64] |= (uint64_t)1 << r % 64;
+    count_done(s, step, span ? span->chain->n : 1);
+}
+
+/* ---- jobs ---- */
+
+static void schedule_end(simulation *s, int32_t j)
+{
+    sim_job *job = &s->jobs[j];
+    int64_t after_ns;
+    if (job->rate == SIM_RATE_FULL) {
+        after_ns = (job->left_ps + PS_PER_NS - 1) / PS_PER_NS;
+    } else {
+        wide scaled = (wide)job->left_ps << SIM_RATE_BITS;
+        wide per_ns = (wide)job->rate * PS_PER_NS;
+        after_ns = (int64_t)((scaled + per_ns - 1) / per_ns);
+    }
+    sim_heap_set(&s->heap, (sim_event){s->now_ns + after_ns, s->sequence++, j});
+}
+
+static void start_job(simulation *s, int32_t j, int32_t line, int64_t demand_ps)
+{
+    sim_job *job = &s->jobs[j];
+    job->line = line;
+    job->left_ps = demand_ps;
+    job->start_ns = job->updated_ns = s->now_ns;
+    job->on_link = line >= 0 && s->shared[line];
+    job->rate = 0;
+    if (job->on_link) {
+        sim_flows_start(s->flows, line);
+        s->flows_change = true;
+    }
+    if (job->on_core) {
+        job->running = s->running.n;
+        fs_push(s->arena, &s->running, j);
+    }
+    if (job->on_core || job->on_link)
+        return; /* its share is set when all jobs of this instant have begun */
+    job->rate = SIM_RATE_FULL;
+    schedule_end(s, j);
+}
+
+static int64_t cores_rate(const simulation *s, int32_t j)
+{
+    const sim_job *job = &s->jobs[j];
+    const sim_line *line = job->line < 0 ? NULL : &s->lines[job->line];
+    double rate = 1;
+    for (int32_t i = 0; line && i < line->n_members; i++) {
+        double its = sim_cores_rate(&s->resources, s->role_of[line->arrived[i]],
+                                    SIM_THREAD_MAIN);
+        rate = its < rate ? its : rate;
+    }
+    if (!line)
+        rate = sim_cores_rate(&s->resources, job->role,
+                              thread_of(head_task(s, j)));
+    return (int64_t)(rate * (double)SIM_RATE_FULL + 0.5);
+}
+
+static int64_t link_rate(const simulation *s, int32_t line)
+{
+    const int64_t rate = sim_flows_rate(s->flows, line);
+    const int64_t alone = sim_flows_alone(s->flows, line);
+    if (rate == alone)
+        return SIM_RATE_FULL;
+    return (int64_t)((((wide)rate << SIM_RATE_BITS) + alone / 2) / alone);
+}
+
+static void set_rate(simulation *s, int32_t j)
+{
+    sim_job *job = &s->jobs[j];
+    int64_t rate = SIM_RATE_FULL;
+    if (job->on_core)
+        rate = cores_rate(s, j);
+    if (job->on_link) {
+        int64_t its = link_rate(s, job->line);
+        rate = its < rate ? its : rate;
+    }
+    rate = rate < 1 ? 1 : rate;
+    if (rate == job->rate)
+        return;
+    wide done = (wide)(s->now_ns - job->updated_ns) * PS_PER_NS * job->rate >>
+                SIM_RATE_BITS;
+    job->left_ps = done < job->left_ps ? job->left_ps - (int64_t)done : 0;
+    job->updated_ns = s->now_ns;
+    job->rate = rate;
+    schedule_end(s, j);
+}
+
+/* After starts and ends: whoever has another share now gets another end. */
+static void set_rates(simulation *s)
+{
+    int32_t n = 0;
+    const int32_t *lines =
+        s->flows_change ? sim_flows_solve(s->flows, &n) : NULL;
+    for (int32_t i = 0; i < n; i++)
+        set_rate(s, s->lines[lines[i]].arrived[0]);
+    for (int32_t i = 0; s->cores_change && i < s->running.n; i++)
+        set_rate(s, s->running.at[i]);
+    s->flows_change = s->cores_change = false;
+}
+
+static void end_job(simulation *s, int32_t j)
+{
+    sim_job *job = &s->jobs[j];
+    if (job->on_core) {
+        int32_t last = s->running.at[--s->running.n];
+        s->running.at[job->running] = last;
+        s->jobs[last].running = job->running;
+    }
+    if (job->line < 0) {
+        complete(s, j, job->start_ns);
+        return;
+    }
+    if (job->on_link) {
+        sim_flows_end(s->flows, job->line);
+        s->flows_change = true;
+    }
+    sim_line *line = &s->lines[job->line];
+    line->n_arrived = 0;
+    for (int32_t i = 0; i < line->n_members; i++)
+        complete(s, line->arrived[i], job->start_ns);
+}
+
+/* ---- heads ---- */
+
+static void start_meeting(simulation *s, int32_t line)
+{
+    const sim_line *l = &s->lines[line];
+    int32_t lead = l->arrived[0];
+    double seconds = 0;
+    s->jobs[lead].on_core = false;
+    for (int32_t i = 0; i < l->n_members; i++)
+        seconds = fmax(seconds, head_task(s, l->arrived[i])->seconds);
+    seconds = sim_noise_meeting(s->noise, s, line, seconds);
+    for (int32_t i = 0; i < l->n_members; i++) {
+        s->jobs[lead].on_core |= head_task(s, l->arrived[i])->on_core;
+        fire(s, l->arrived[i]);
+    }
+    start_job(s, lead, line, ps_of(seconds));
+}
+
+/* The chain that begins with a head that is ready, if all of it may run. What
+ * a trace shows is played task by task. */
+static const sim_span *span_at(const simulation *s, int32_t stream)
+{
+    const sim_job *job = &s->jobs[stream];
+    const plan_actors *a = s->actors[job->role];
+    const plan_cursor *c = &a->cursor[job->stream];
+    if (!s->spans[job->role] ||
+        (s->options->trace && c->step >= sim_first_traced(s)))
+        return NULL;
+    const sim_span *span =
+        s->spans[job->role][c->task * PLAN_CHAIN_VARIANTS +
+                            plan_actor_variant(a, job->stream)];
+    if (!span || !plan_actor_chain_ready(a, job->stream, span->chain))
+        return NULL;
+    return span;
+}
+
+static void start_span(simulation *s, int32_t stream, const sim_span *span)
+{
+    sim_job *job = &s->jobs[stream];
+    s->heads[stream].ready_ns = s->now_ns;
+    job->span = span;
+    job->on_core = false;
+    fire(s, stream);
+    start_job(s, stream, -1, span->end_ns[span->chain->n - 1] * PS_PER_NS);
+}
+
+/* The head has become ready: it starts, or waits for those it meets. */
+static void arrive(simulation *s, int32_t stream)
+{
+    const sim_task *task = head_task(s, stream);
+    sim_line *l = task->line < 0 ? NULL : &s->lines[task->line];
+    const sim_span *span = span_at(s, stream);
+    if (span) {
+        start_span(s, stream, span);
+        return;
+    }
+    if (l && l->n_arrived == l->n_members)
+        return; /* still in use by another stream; comes again when it ends */
+    if (!s->heads[stream].waits)
+        s->heads[stream].ready_ns = s->now_ns;
+    if (l) {
+        l->arrived[l->n_arrived++] = stream;
+        if (l->n_arrived == l->n_members)
+            start_meeting(s, task->line);
+        return;
+    }
+    s->heads[stream].waits =
+        !plan_actor_turn(s->actors[s->role_of[stream]], s->jobs[stream].stream);
+    if (s->heads[stream].waits)
+        return;
+    s->jobs[stream].on_core = task->on_core;
+    const int64_t demand_ps =
+        s->noise ? ps_of(sim_noise_alone(s->noise, s, stream, task->seconds))
+                 : task->demand_ps;
+    fire(s, stream);
+    start_job(s, stream, -1, demand_ps);
+}
+
+static void try_stream(simulation *s, int32_t r, int32_t i)
+{
+    if (s->heads[i].waits ||
+        (s->heads[i].ready_ns < 0 &&
+         plan_actor_ready(s->actors[r], s->jobs[i].stream)))
+        arrive(s, i);
+}
+
+static void start_role(simulation *s, int32_t r)
+{
+    const int32_t first = s->first_stream[r];
+    uint64_t bits = s->woken[r];
+    s->woken[r] = 0;
+    for (; bits && first < s->first_stream[r + 1]; bits &= bits - 1) {
+        const int32_t bit = __builtin_ctzll(bits);
+        const int32_t end = bit < 63 ? first + bit + 1 : s->first_stream[r + 1];
+        for (int32_t i = first + bit; i < end && i < s->first_stream[r + 1];
+             i++)
+            try_stream(s, r, i);
+    }
+}
+
+static void start_ready(simulation *s)
+{
+    s->begun = true;
+    for (int32_t w = 0; w <= s->p->n_roles / 64; w++) {
+        uint64_t bits = s->touched[w];
+        s->touched[w] = 0;
+        for (; bits; bits &= bits - 1)
+            start_role(s, 64 * w + __builtin_ctzll(bits));
+    }
+}
+
+/* Ends everything due at the next instant; false when nothing runs. */
+static bool end_next(simulation *s)
+{
+    if (s->heap.n == 0)
+        return false;
+    const int64_t next_ns = s->heap.at[0].time_ns;
+    if (next_ns > s->now_ns)
+        s->begun = false;
+    s->now_ns = next_ns;
+    while (s->heap.n > 0 && s->heap.at[0].time_ns == next_ns)
+        end_job(s, sim_heap_pop(&s->heap).job);
+    return true;
+}
+
+/* ---- the run ---- */
+
+static bool finished(const simulation *s)
+{
+    for (int32_t r = 0; r < s->p->n_roles; r++)
+        if (!plan_actors_finished(s->actors[r]))
+            return false;
+    return true;
+}
+
+static fs_status stalled(const simulation *s, fs_err *err)
+{
+    fs_text text = {.arena = s->arena};
+    for (int32_t i = 0; i < s->first_stream[s->p->n_roles]; i++) {
+        int32_t r = s->role_of[i], local = s->jobs[i].stream;
+        if (plan_actor_head(s->actors[r], local) < 0)
+            continue;
+        fs_text_add(&text, text.n ? "; " : "");
+        plan_actor_explain(s->actors[r], s->graph, local, &text);
+        if (s->heads[i].ready_ns >= 0)
+            fs_text_add(&text, ", but its peer does not come");
+    }
+    return fs_fail(err, FS_NO, "the plan stalls after %.9f s: %s",
+                   (double)s->now_ns * 1e-9, text.at);
+}
+
+static bool is_late(const simulation *s)
+{
+    return s->options->end && fs_end_reached(s->options->end);
+}
+
+fs_status sim_play(simulation *s, fs_err *err)
+{
+    start_ready(s);
+    set_rates(s);
+    for (int64_t k = 0; end_next(s); k++) {
+        start_ready(s);
+        set_rates(s);
+        sim_repeats_skip(s->repeats, s);
+        if (k % LOOK_AT_CLOCK == 0 && is_late(s))
+            return fs_fail(err, FS_NO, "the simulation was ended after %.9f s",
+                           (double)s->now_ns * 1e-9);
+    }
+    return finished(s) ? FS_OK : stalled(s, err);
+}
