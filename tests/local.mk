@@ -154,6 +154,9 @@ bench-search: all tests/bench_search tests/make_plain
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_search
 bench-sim: all tests/bench_sim
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_sim
+	@echo; echo '## Predictions beside published runs'; echo
+	@$(AM_TESTS_ENVIRONMENT) ./flowsearch validate --db none \
+	  $(srcdir)/datasets/validation/published_runs.csv
 
 # docs/coverage.md from the ONNX backend tests (Debian: libonnx-testdata).
 check_SCRIPTS += tests/coverage_test.sh
