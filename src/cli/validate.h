@@ -98,9 +98,10 @@ void validate_predict(cli *c, const validate_case *t, fs_arena *arena,
                       validate_prediction *out);
 
 /* Convolutional networks and BERT on data parallel ranks are told from what was
- * measured of as many samples per device on fewer devices: what is predicted to
- * come on top. How fast a framework's kernels are is then measured, not
- * predicted, as with every simulator that profiles a device first. */
+ * measured of as many samples per device on the fewest devices (of several such
+ * rows the first): what is predicted to come on top. How fast a framework's
+ * kernels are is then measured, not predicted, as with every simulator that
+ * profiles a device first. */
 void validate_anchor(const validate_case *cases, int32_t n,
                      validate_prediction *predicted);
 

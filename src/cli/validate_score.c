@@ -48,25 +48,32 @@ static bool are_family(const validate_case *a, const validate_case *b)
                y->global_batch * a->recipe.dp * a->recipe.micro_batches;
 }
 
+/* Of fewer devices, or the earlier row. */
+static bool goes_before(const validate_case *cases, int32_t a, int32_t b)
+{
+    const int64_t x = cases[a].row->gpus, y = cases[b].row->gpus;
+    return x < y || (x == y && a < b);
+}
+
 void validate_anchor(const validate_case *cases, int32_t n,
                      validate_prediction *predicted)
 {
-    for (int32_t i = 0; i < n; i++) {
-        int32_t from = -1;
+    for (int32_t i = 0; i < n; i++)
         predicted[i].anchor = -1;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t from = i;
         if (!is_data_parallel(&cases[i]) || predicted[i].failed)
             continue;
         for (int32_t k = 0; k < n; k++)
             if (is_data_parallel(&cases[k]) && !predicted[k].failed &&
-                cases[k].row->gpus < cases[i].row->gpus &&
-                are_family(&cases[i], &cases[k]) &&
-                (from < 0 || cases[k].row->gpus < cases[from].row->gpus))
+                are_family(&cases[i], &cases[k]) && goes_before(cases, k, from))
                 from = k;
+        if (from == i)
+            continue;
         predicted[i].anchor = from;
-        if (from >= 0)
-            predicted[from].is_anchor = true;
+        predicted[from].is_anchor = true;
     }
-    /* an anchor has none itself: it is of the fewest devices */
+    /* an anchor has none itself: it is the first of its family */
     for (int32_t i = 0; i < n; i++) {
         const int32_t from = predicted[i].anchor;
         if (from < 0)
