@@ -114,6 +114,21 @@ static void begin(bench *b, const char *name, uint64_t seed, int64_t samples,
     };
 }
 
+/* Products as fast as their operations alone make them: the cases of
+ * test_without were found so, and whole waves of tiles make them alike. */
+static void leave_tiles_out(bench *b)
+{
+    hw_cluster *cluster = (hw_cluster *)(uintptr_t)b->problem.cluster;
+    for (int32_t g = 0; g < cluster->n_groups; g++) {
+        hw_device *device = &cluster->groups[g].device;
+        device->units = 0;
+        device->fp32_efficiency = 0;
+        device->matmul_efficiency = 0.8692;
+    }
+    hw_cluster_finish(cluster);
+    b->problem.cost = cost_model_create(cluster, b->arena);
+}
+
 static void end(bench *b)
 {
     for (int32_t k = 0; k < b->n; k++)
@@ -292,6 +307,7 @@ static void test_without(const char *name, const char *cluster, int64_t bytes,
 {
     bench b;
     begin(&b, name, 0, MANY_SAMPLES, cluster);
+    leave_tiles_out(&b);
     b.problem.recut = true;
     b.problem.memory_bytes = bytes;
     b.problem.most_steps = steps;
