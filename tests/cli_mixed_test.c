@@ -97,7 +97,7 @@ static void test_groups(void)
 /* ---- which devices stages get ---- */
 
 #define BERT "zoo:bert,layers=4,hidden=256,heads=4,vocab=512,seq=64"
-#define OLD "1x2:v100-sxm2-16g"
+#define OLD "1x2:l4"
 #define NEW "1x2:" A100
 #define GAP 0.001
 
