@@ -181,6 +181,20 @@ static void test_skips(void)
     }
 }
 
+/* A bound holds of nothing. */
+static void test_nothing(void)
+{
+    put(HEADER "a,s,pretrain,G,tree,2,64,,4,,64,8,2,2,2,A100-SXM4,80,8,,1,1,2,"
+               "1,none,0,none,fp16,Megatron,1,,,,ok\n");
+    const cli_answer *a =
+        cli("validate \"$D/t.csv\" --db \"$D/v.db\" --max-error 0.5");
+    tap_ok(a->status == 1 && strstr(a->err, "no row's time was predicted"),
+           "within a bound is nothing: %s", a->err);
+    a = cli("validate \"$D/t.csv\" --db \"$D/v.db\" -o \"$D/n.svg\"");
+    tap_ok(a->status == 1 && strstr(a->err, "nothing to draw"),
+           "nor is there a picture of it: %s", a->err);
+}
+
 static void refuses(const char *text, const char *options, const char *part)
 {
     put(text);
@@ -215,6 +229,7 @@ int main(void)
     test_rows();
     test_again();
     test_skips();
+    test_nothing();
     test_refused();
     cli_end_scratch();
     return tap_done();

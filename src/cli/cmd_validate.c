@@ -358,6 +358,11 @@ static fs_status check_bound(cli *c, const validate_scores *s)
     const double most = c->args.max_error;
     if (isnan(most) || s->source_mape <= most)
         return FS_OK;
+    if (isnan(s->source_mape))
+        return fs_fail(&c->err, FS_NO,
+                       "no row's time was predicted: nothing is within "
+                       "--max-error %g",
+                       most);
     return fs_fail(&c->err, FS_NO,
                    "the error averaged over sources is %.2f %%, above the "
                    "bound of %.2f %%",
@@ -394,7 +399,9 @@ fs_status cli_cmd_validate(cli *c)
     tell(c, &v, &s);
     if (c->args.output)
         FS_TRY(draw(c, &v, &s));
-    cli_figure(c, "mape", s.mape, "");
-    cli_figure(c, "source_mape", s.source_mape, "");
+    if (isfinite(s.mape)) {
+        cli_figure(c, "mape", s.mape, "");
+        cli_figure(c, "source_mape", s.source_mape, "");
+    }
     return check_bound(c, &s);
 }

@@ -48,6 +48,10 @@ static bool are_family(const validate_case *a, const validate_case *b)
                y->global_batch * a->recipe.dp * a->recipe.micro_batches;
 }
 
+/* What is told from another row is no less than this part of it: a prediction
+ * that is far off must not make a time of nothing. */
+#define LEAST 0.1
+
 /* Of fewer devices, or the earlier row. */
 static bool goes_before(const validate_case *cases, int32_t a, int32_t b)
 {
@@ -80,9 +84,10 @@ void validate_anchor(const validate_case *cases, int32_t n,
             continue;
         const double rounds = (double)cases[i].recipe.micro_batches /
                               (double)cases[from].recipe.micro_batches;
-        predicted[i].iteration_s =
-            cases[from].measured_s * rounds +
-            (predicted[i].iteration_s - predicted[from].iteration_s * rounds);
+        const double first_s = cases[from].measured_s * rounds;
+        const double more_s =
+            predicted[i].iteration_s - predicted[from].iteration_s * rounds;
+        predicted[i].iteration_s = fmax(first_s + more_s, LEAST * first_s);
     }
 }
 

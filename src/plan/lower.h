@@ -105,6 +105,8 @@ void plan_lower_finish(lowering *l, plan *p);
 /* Of collectives on a stream of their own (the producers of registers stand):
  * those that wait for nothing of their section stand further ahead. */
 void plan_lower_ahead(lowering *l, plan_role *role);
+/* The first task behind those of `first`'s section. */
+int32_t plan_lower_section_end(const plan_role *role, int32_t first);
 /* Behind, those that nobody waits for (lower_behind.c). */
 void plan_lower_behind(lowering *l, plan_role *role);
 fs_status plan_lower_memory(lowering *l, plan *p);

@@ -152,6 +152,17 @@ static void move_section(ahead *x)
         x->role->tasks[x->first + i] = tasks[i];
 }
 
+int32_t plan_lower_section_end(const plan_role *role, int32_t first)
+{
+    const int32_t section = plan_task_section(role, &role->tasks[first]);
+    int32_t end = first;
+
+    while (end < role->n_tasks &&
+           plan_task_section(role, &role->tasks[end]) == section)
+        end++;
+    return end;
+}
+
 void plan_lower_ahead(lowering *l, plan_role *role)
 {
     ahead x = {.role = role,
@@ -161,12 +172,8 @@ void plan_lower_ahead(lowering *l, plan_role *role)
                .reader = fs_new(l->scratch, int32_t, role->n_tasks)};
 
     for (; x.first < role->n_tasks; x.first = x.end) {
-        const plan_task *task = &role->tasks[x.first];
-        int32_t section = plan_task_section(role, task);
-        for (x.end = x.first; x.end < role->n_tasks; x.end++)
-            if (plan_task_section(role, &role->tasks[x.end]) != section)
-                break;
-        if (plan_phase_once(task->phase))
+        x.end = plan_lower_section_end(role, x.first);
+        if (plan_phase_once(role->tasks[x.first].phase))
             continue;
         find_list(&x);
         if (x.list.n == 0)

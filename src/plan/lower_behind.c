@@ -111,12 +111,8 @@ void plan_lower_behind(lowering *l, plan_role *role)
                 .wanted = fs_new(l->scratch, bool, role->n_tasks)};
 
     for (; x.first < role->n_tasks; x.first = x.end) {
-        const plan_task *task = &role->tasks[x.first];
-        int32_t section = plan_task_section(role, task);
-        for (x.end = x.first; x.end < role->n_tasks; x.end++)
-            if (plan_task_section(role, &role->tasks[x.end]) != section)
-                break;
-        if (!plan_phase_once(task->phase) && find_moves(&x))
+        x.end = plan_lower_section_end(role, x.first);
+        if (!plan_phase_once(role->tasks[x.first].phase) && find_moves(&x))
             move_section(&x);
     }
 }
