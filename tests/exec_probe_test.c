@@ -73,12 +73,13 @@ int main(void)
     fs_err err = {0};
     fs_arena *arena = fs_arena_create();
     exec_world *world = NULL;
+    const exec_probe_options options = {.passes = 2};
     hw_cluster *cluster = NULL;
     fs_status status = exec_world_open(&err, &world);
     if (status == FS_OK)
         status = hw_cluster_probe(4, arena, &err, &cluster);
     if (status == FS_OK)
-        status = exec_probe(world, cluster, arena, &err);
+        status = exec_probe(world, &options, cluster, arena, &err);
     tap_equal_int(status, FS_OK, "this machine can be measured %s", err.text);
     if (status == FS_OK) {
         const hw_group *group = &cluster->groups[0];

@@ -16,12 +16,14 @@ typedef int64_t cli_COUNT;
 typedef double cli_REAL;
 typedef FS_VEC(const char *) cli_LIST;
 
+enum { CLI_MOST_OPERANDS = 256 }; /* plans to calibrate, at most */
+
 typedef struct cli_args {
 #define CLI_OPTION(field, flag, kind, ...) cli_##kind field;
 #include "cli/options.def"
 #undef CLI_OPTION
     int n_operands;
-    const char *operands[4];
+    const char *operands[CLI_MOST_OPERANDS];
 } cli_args;
 
 typedef struct cli {
@@ -69,6 +71,7 @@ void cli_say(const cli *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* ---- database: every command that computes writes a run ---- */
+const char *cli_db_path(const cli *c); /* "none": there is none */
 /* First refuses (FS_INVALID) an output that would destroy an input, `model`,
  * `cluster` or another output of the command. */
 fs_status cli_begin(cli *c, const char *model, const char *cluster);

@@ -2,6 +2,8 @@
 #include "config.h"
 #include "cli/cluster.h"
 
+#include "cli/calibrate.h"
+
 #include "base/clock.h"
 #include "cli/guard.h"
 #include "cli/ranks.h"
@@ -17,10 +19,7 @@ bool cli_is_cluster(const char *spec)
            (n > 5 && strcmp(spec + n - 5, ".json") == 0);
 }
 
-enum {
-    MOST_RANKS = 64,  /* of the pass that outnumbers the cores */
-    MOST_LOCAL = 4096 /* that one host is seen as */
-};
+enum { MOST_LOCAL = 4096 }; /* that one host is seen as */
 
 fs_status cli_check_ranks(cli *c)
 {
@@ -45,27 +44,6 @@ void cli_see_local(const cli *c, hw_cluster *cluster)
     hw_cluster_finish(cluster);
 }
 
-fs_status cli_probe(cli *c, hw_cluster **out)
-{
-    const char *file;
-    FS_TRY(cli_scratch_file(c, "probe.json", &file));
-    fs_progress("measuring this machine (once; a few seconds)");
-    const char *words[] = {"calibrate", "local", "-o", file,
-                           "--db",      "none",  NULL};
-    fs_status status = cli_start_ranks(c, 1, words);
-    if (status == FS_OK)
-        status = hw_cluster_open(file, c->data_dir, c->arena, &c->err, out);
-    int32_t cores = status == FS_OK ? (*out)->groups[0].cores_per_node : 0;
-    if (status == FS_OK && cores > 1)
-        status = cli_start_ranks(c, 2, words);
-    if (status == FS_OK && 2 * cores <= MOST_RANKS)
-        status = cli_start_ranks(c, 2 * cores, words);
-    fs_progress("%s", "");
-    if (status == FS_OK)
-        status = hw_cluster_open(file, c->data_dir, c->arena, &c->err, out);
-    return status;
-}
-
 static fs_status from_cache(cli *c, const char *key, hw_cluster **out)
 {
     const char *text;
@@ -84,9 +62,8 @@ static fs_status from_cache(cli *c, const char *key, hw_cluster **out)
 
 static const char *cache_key(cli *c, const hw_cluster *cluster)
 {
-    return fs_printf(c->arena, "probe:%s:%d:%s",
-                     cluster->host ? cluster->host : "",
-                     cluster->groups[0].cores_per_node, PACKAGE_VERSION);
+    return fs_printf(c->arena, "probe:%s",
+                     cli_machine_of(c, cluster).fingerprint);
 }
 
 fs_status cli_remember_local(cli *c, const hw_cluster *cluster)
@@ -108,7 +85,7 @@ static fs_status open_local(cli *c, hw_cluster **out)
     FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &now));
     fs_status status = from_cache(c, cache_key(c, now), out);
     if (status == FS_NO) {
-        FS_TRY(cli_probe(c, out));
+        FS_TRY(cli_probe(c, CLI_FEW_PASSES, NULL, out));
         status = cli_remember_local(c, *out);
     }
     FS_TRY(status);

@@ -9,8 +9,6 @@ fs_status cli_cluster_open(cli *c, const char *spec, hw_cluster **out);
 /* --memory, which is said. FS_INVALID: it is no size, or more than any device
  * has, so that it would limit nothing. */
 fs_status cli_memory_limit(cli *c, const hw_cluster *cluster, int64_t *out);
-/* Measures this host: its kernels on one rank, its links between two. */
-fs_status cli_probe(cli *c, hw_cluster **out);
 fs_status cli_remember_local(cli *c, const hw_cluster *cluster);
 /* FS_INVALID unless --ranks is absent or a number of ranks for this host. */
 fs_status cli_check_ranks(cli *c);

@@ -1,69 +1,188 @@
 #include "config.h"
-#include "cli/cli.h"
+#include "cli/calibrate.h"
 
+#include "base/clock.h"
 #include "cli/cluster.h"
-#include "exec/exec.h"
+#include "report/report.h"
 
+#include <math.h>
 #include <string.h>
 
-/* As a rank. Alone it measures the device; two or more measure the links and
- * add them to the file that the first pass wrote. */
-static fs_status measure(cli *c, exec_world *world)
+/* ---- what it was given ---- */
+
+static fs_status check_operands(cli *c, const char **model,
+                                const char *const **plans)
 {
-    hw_cluster *cluster;
-    const char *file = c->args.output;
-    bool first = exec_world_size(world) == 1;
-    if (!file)
-        return fs_fail(&c->err, FS_INVALID, "a rank measures into -o FILE");
-    if (first)
-        FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &cluster));
-    else
-        FS_TRY(hw_cluster_open(file, c->data_dir, c->arena, &c->err, &cluster));
-    FS_TRY(exec_probe(world, cluster, c->arena, &c->err));
-    hw_cluster_finish(cluster);
-    if (exec_world_rank(world) != 0)
-        return FS_OK;
-    return hw_cluster_save(cluster, file, &c->err);
+    const cli_args *a = &c->args;
+    const char **files = fs_new(c->arena, const char *, a->n_operands + 1);
+    int n = 0;
+    *model = NULL;
+    for (int i = 0; i < a->n_operands; i++) {
+        const char *said = a->operands[i];
+        const size_t length = strlen(said);
+        if (strcmp(said, "local") == 0)
+            continue;
+        if (cli_is_model(said) && *model)
+            return fs_fail(&c->err, FS_INVALID,
+                           "calibrate takes one MODEL at a time, not %s and %s",
+                           *model, said);
+        if (cli_is_model(said))
+            *model = said;
+        else if (length > 5 && strcmp(said + length - 5, ".json") == 0)
+            files[n++] = said;
+        else
+            return fs_fail(&c->err, FS_INVALID,
+                           "calibrate measures this machine: its operands are "
+                           "`local`, a MODEL and PLANs, not %s",
+                           said);
+    }
+    *plans = files;
+    return FS_OK;
 }
 
-static fs_status as_rank(cli *c)
+static fs_status check_plans(cli *c, const char *const *plans)
 {
-    FS_TRY(exec_world_open(&c->err, &c->world));
-    c->quiet = true;
-    return exec_world_agree(c->world, measure(c, c->world), &c->err);
+    for (int i = 0; plans[i]; i++) {
+        cli_plan p = {0};
+        const fs_status status = cli_plan_open(c, plans[i], &p);
+        cli_plan_close(&p);
+        FS_TRY(status);
+    }
+    return FS_OK;
+}
+
+/* ---- what is told ---- */
+
+/* Of the points of one form each. */
+typedef struct counted {
+    int32_t forms, curves;
+    double spread; /* mean of deviation / seconds */
+    double worst;
+    const char *worst_what;
+} counted;
+
+static counted count_points(const hw_device *device)
+{
+    counted n = {0};
+    for (int32_t i = 0; i < device->n_points; i++) {
+        const hw_point *point = &device->points[i];
+        const double spread = point->deviation_s / point->seconds;
+        if (!point->form) {
+            n.curves++;
+            continue;
+        }
+        n.forms++;
+        n.spread += spread;
+        if (spread > n.worst) {
+            n.worst = spread;
+            n.worst_what = point->what;
+        }
+    }
+    n.spread /= fmax(1, n.forms);
+    return n;
+}
+
+static void row(report_table *t, const char *what, const char *value)
+{
+    report_table_cell(t, "%s", what);
+    report_table_cell(t, "%s", value);
 }
 
 /* What was said is true when it is said. */
-static void tell(cli *c, int32_t n_points)
+static void tell(cli *c, const hw_cluster *cluster, const cli_machine *machine)
 {
-    json_object_set_new(c->result, "points", json_integer(n_points));
+    static const char *const header[] = {"this machine", ""};
+    const hw_group *group = &cluster->groups[0];
+    const counted n = count_points(&group->device);
+    report_table t = {.arena = c->arena, .n_columns = 2, .header = header};
+    char a[32], b[32];
+    json_object_set_new(c->result, "points", json_integer(n.forms));
+    json_object_set_new(c->result, "curve_points", json_integer(n.curves));
+    json_object_set_new(c->result, "spread", json_real(n.spread));
+    json_object_set_new(c->result, "machine",
+                        json_string(machine->fingerprint));
+    json_object_set_new(c->result, "facts", fs_json_string(machine->facts));
     json_object_set_new(c->result, "file",
                         fs_json_string(c->args.output ? c->args.output : ""));
-    cli_say(c, "%d points measured%s\n", n_points,
-            c->db ? "; `local` now means these figures" : "");
+    row(&t, "is", machine->facts);
+    row(&t, "fingerprint", machine->fingerprint);
+    row(&t, "products", fs_printf(c->arena, "%sFLOP/s on a core",
+                                  fs_human_count(a, group->device.fp32_flops)));
+    row(&t, "memory",
+        fs_printf(c->arena, "%s/s read and written by a core",
+                  fs_human_bytes(a, group->device.memory_bps)));
+    row(&t, "ranks",
+        fs_printf(c->arena, "%s and %s/s between two",
+                  fs_human_seconds(a, group->inner.latency_s),
+                  fs_human_bytes(b, group->inner.bandwidth_bps)));
+    row(&t, "more ranks than cores",
+        fs_printf(c->arena, "%s longer at a meeting",
+                  fs_human_seconds(a, group->turn_s)));
+    row(&t, "kernels",
+        fs_printf(c->arena,
+                  "%d forms, deviation %.1f %% in the mean, %.0f %% at most "
+                  "(%s)",
+                  n.forms, 100 * n.spread, 100 * n.worst,
+                  n.worst_what ? n.worst_what : "none"));
+    if (!c->args.json)
+        report_table_print(&t, stdout);
+    if (n.spread > 0.1)
+        cli_say(c, "passes differ by more than 10 %%: was this machine busy? "
+                   "calibrate --anew measures all of it again\n");
+    if (c->db)
+        cli_say(c, "`local` now means these figures\n");
     if (c->args.output)
         cli_say(c, "written to %s\n", c->args.output);
 }
 
+/* A network is planned on what is known of the machine so far. */
+static fs_status plans_of(cli *c, const char *model, int32_t passes,
+                          const char *const **plans)
+{
+    hw_cluster *cluster;
+    FS_TRY(cli_probe(c, passes, NULL, &cluster));
+    cli_see_local(c, cluster);
+    return cli_usual_plans(c, model, cluster, plans);
+}
+
+static fs_status forget(cli *c, const cli_machine *machine)
+{
+    if (!c->args.anew || !c->db)
+        return FS_OK;
+    return store_samples_forget(c->db, machine->digest, &c->err);
+}
+
 fs_status cli_cmd_calibrate(cli *c)
 {
-    if (c->args.n_operands > 1 ||
-        (c->args.n_operands == 1 && strcmp(c->args.operands[0], "local") != 0))
-        return fs_fail(&c->err, FS_INVALID,
-                       "calibrate measures this machine: "
-                       "its only operand is `local`");
+    const char *model;
+    const char *const *plans;
+    hw_cluster *cluster;
     if (cli_am_rank())
-        return as_rank(c);
+        return cli_probe_as_rank(c);
+    FS_TRY(check_operands(c, &model, &plans));
     FS_TRY(cli_check_ranks(c));
+    if (c->args.passes == 0 || c->args.passes > 1000)
+        return fs_fail(&c->err, FS_INVALID, "--passes must be 1 to 1000");
+    if (model && c->args.batch < 1)
+        return fs_fail(&c->err, FS_INVALID,
+                       "calibrate %s wants --batch N, of the plans to measure",
+                       model);
     if (c->args.output)
         FS_TRY(cli_check_writable(c, c->args.output));
-    FS_TRY(cli_begin(c, NULL, "local"));
-    hw_cluster *cluster;
-    FS_TRY(cli_probe(c, &cluster));
+    FS_TRY(check_plans(c, plans));
+    FS_TRY(cli_begin(c, model, "local"));
+    const int32_t passes =
+        c->args.passes > 0 ? (int32_t)c->args.passes : CLI_PASSES;
+    FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &cluster));
+    const cli_machine machine = cli_machine_of(c, cluster);
+    FS_TRY(forget(c, &machine));
+    if (model)
+        FS_TRY(plans_of(c, model, passes, &plans));
+    FS_TRY(cli_probe(c, passes, plans, &cluster));
     FS_TRY(cli_remember_local(c, cluster));
     cli_see_local(c, cluster);
     if (c->args.output)
         FS_TRY(hw_cluster_save(cluster, c->args.output, &c->err));
-    tell(c, cluster->groups[0].device.n_points);
+    tell(c, cluster, &machine);
     return FS_OK;
 }

@@ -8,6 +8,7 @@
 #include "cli/data.h"
 #include "cli/outcome.h"
 #include "cli/predict.h"
+#include "cli/residuals.h"
 #include "cli/tuning.h"
 #include "report/report.h"
 
@@ -205,7 +206,7 @@ static fs_status keep_rows(cli *c, const cli_plan *p, const cli_outcome *o,
 }
 
 static void keep(cli *c, const cli_plan *p, const cli_outcome *o,
-                 const sim_result *sim)
+                 const sim_result *sim, const cli_residuals *residuals)
 {
     const exec_result *r = &o->result;
     cli_figure(c, "step_median_s", r->step_median_s, "s");
@@ -214,7 +215,9 @@ static void keep(cli *c, const cli_plan *p, const cli_outcome *o,
     cli_figure(c, "predicted_step_s", sim->iteration_s, "s");
     cli_figure(c, "loss_first", r->losses[0], "");
     cli_figure(c, "loss_last", r->losses[o->steps - 1], "");
+    cli_figure(c, "replayed_step_s", residuals->replayed_s, "s");
     keep_rows(c, p, o, &c->late);
+    cli_residuals_keep(c, residuals, &c->late);
 }
 
 static int64_t most(const int64_t *values, int32_t n)
@@ -392,10 +395,13 @@ static fs_status tell(cli *c, const cli_plan *p, const cli_outcome *o)
 {
     plan_trace predicted = {.arena = c->arena};
     sim_result sim;
+    cli_residuals residuals;
     FS_TRY(cli_predict(c, p, &predicted, &sim));
+    FS_TRY(cli_residuals_of(c, p, o->result.measured, &residuals));
     fill_json(c, p, o, &sim);
-    keep(c, p, o, &sim);
+    keep(c, p, o, &sim, &residuals);
     final_table(c, p, o, &sim);
+    cli_residuals_tell(c, &residuals, o->result.step_median_s);
     int64_t bad = diverged_at(p, o);
     if (bad > 0)
         return tell_diverged(c, bad);

@@ -77,7 +77,7 @@ static const char *join_words(fs_arena *arena, int argc, char **argv)
 
 /* ---- the run's row ---- */
 
-static const char *db_path(const cli *c)
+const char *cli_db_path(const cli *c)
 {
     return c->args.db ? c->args.db : "flowsearch.db";
 }
@@ -144,8 +144,8 @@ fs_status cli_check_outputs(cli *c, const char *model, const char *cluster)
         FS_TRY(check_output(c, outputs[i], cluster, "the cluster"));
         FS_TRY(check_output(c, outputs[i], a->cluster, "the cluster"));
         FS_TRY(check_output(c, outputs[i], a->data, "the data"));
-        if (strcmp(db_path(c), "none") != 0)
-            FS_TRY(check_output(c, outputs[i], db_path(c), "the database"));
+        if (strcmp(cli_db_path(c), "none") != 0)
+            FS_TRY(check_output(c, outputs[i], cli_db_path(c), "the database"));
     }
     return check_apart(c, outputs, n);
 }
@@ -169,7 +169,7 @@ static void list_unfinished(cli *c)
 static fs_status begin_row(cli *c, const store_run *run)
 {
     if (!c->db)
-        FS_TRY(store_open(db_path(c), &c->err, &c->db));
+        FS_TRY(store_open(cli_db_path(c), &c->err, &c->db));
     if (store_run_begin(c->db, run, &c->err, &c->run) == FS_OK)
         return FS_OK;
     store_discard(c->db);
@@ -181,7 +181,7 @@ static fs_status begin_row(cli *c, const store_run *run)
 fs_status cli_begin(cli *c, const char *model, const char *cluster)
 {
     FS_TRY(cli_check_outputs(c, model, cluster));
-    if (strcmp(db_path(c), "none") == 0 || c->quiet)
+    if (strcmp(cli_db_path(c), "none") == 0 || c->quiet)
         return FS_OK;
     char host[256] = "";
     gethostname(host, sizeof host - 1);

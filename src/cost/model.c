@@ -16,6 +16,7 @@ typedef struct point_range {
 struct cost_model {
     const hw_cluster *cluster;
     point_range (*points)[IR_OP_COUNT]; /* [groups] */
+    const cost_forms *forms;
     cost_memo *routes, *crossings, *widened;
     cost_paces *paces;
     uint32_t collectives; /* rows of collectives.def to choose from */
@@ -30,7 +31,8 @@ static void make_monotone(hw_point *points, int32_t n)
         points[i].seconds = fmin(points[i].seconds, points[i + 1].seconds);
 }
 
-/* The curve of an op or a class. Points are sorted by name, then work. */
+/* The curve of an op or a class. Points are sorted by name, then form, of which
+ * those of a curve have none, then work. */
 static point_range find_points(const hw_device *device, const char *what,
                                fs_arena *arena)
 {
@@ -39,7 +41,8 @@ static point_range find_points(const hw_device *device, const char *what,
            strcmp(device->points[first].what, what) != 0)
         first++;
     while (first + n < device->n_points &&
-           strcmp(device->points[first + n].what, what) == 0)
+           strcmp(device->points[first + n].what, what) == 0 &&
+           !device->points[first + n].form)
         n++;
     if (!n)
         return (point_range){NULL, 0};
@@ -66,6 +69,7 @@ cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
     model->collectives = ~(uint32_t)0;
     model->points =
         fs_alloc(arena, (size_t)cluster->n_groups, sizeof *model->points);
+    model->forms = cost_forms_create(cluster, arena);
     model->routes = cost_routes_create(arena);
     model->crossings = cost_crossings_create(arena);
     model->widened = cost_widened_create(arena);
@@ -203,19 +207,33 @@ static double bytes_moved(const hw_device *device, const ir_work *work)
     return bytes;
 }
 
-static plan_demand measured(const hw_device *device, point_range points,
-                            ir_op_kind op, const ir_work *work)
+/* What a point's work is of. */
+static double amount_of(const hw_device *device, ir_op_kind op,
+                        const ir_work *work)
 {
-    double bytes = bytes_moved(device, work);
-    double amount = ir_op_is_dense(op) ? (double)work->flop : bytes;
-    double seconds =
-        fmax(seconds_at(points, amount, device->launch_s), device->launch_s);
-    plan_demand out = {.launch_s = device->launch_s, .total_s = seconds};
+    return ir_op_is_dense(op) ? (double)work->flop : bytes_moved(device, work);
+}
+
+/* These seconds, behind a launch. */
+static plan_demand lasting(const hw_device *device, ir_op_kind op,
+                           double seconds, plan_evidence known)
+{
+    seconds = fmax(seconds, device->launch_s);
+    plan_demand out = {
+        .launch_s = device->launch_s, .total_s = seconds, .known = known};
     if (ir_op_is_dense(op))
         out.compute_s = seconds - device->launch_s;
     else
         out.memory_s = seconds - device->launch_s;
     return out;
+}
+
+static plan_demand measured(const hw_device *device, point_range points,
+                            ir_op_kind op, const ir_work *work)
+{
+    const double amount = amount_of(device, op, work);
+    return lasting(device, op, seconds_at(points, amount, device->launch_s),
+                   PLAN_INTERPOLATED);
 }
 
 /* `tiled`: the work is that of a piece, whose product is known. */
@@ -274,8 +292,9 @@ static plan_demand measured_chain(const cost_model *model, int32_t g,
     return out;
 }
 
-plan_demand cost_op_on(const cost_model *model, int32_t g,
-                       const cost_piece *piece)
+/* Of no measured form. */
+static plan_demand estimated(const cost_model *model, int32_t g,
+                             const cost_piece *piece)
 {
     const hw_group *group = &model->cluster->groups[g];
     const ir_op_kind op = piece->node->op;
@@ -284,10 +303,21 @@ plan_demand cost_op_on(const cost_model *model, int32_t g,
     ir_node_flow(piece->graph, piece->node, piece->sig, piece->mesh, &work);
     if (widens(&group->device, &work)) /* what floats are copied to */
         work.scratch_bytes = cost_widened_scratch(model, piece);
-    plan_demand demand = !points.n ? roofline(&group->device, op, &work, true)
-                         : piece->node->chain
-                             ? measured_chain(model, g, piece, &work)
-                             : measured(&group->device, points, op, &work);
+    return !points.n ? roofline(&group->device, op, &work, true)
+           : piece->node->chain
+               ? measured_chain(model, g, piece, &work)
+               : measured(&group->device, points, op, &work);
+}
+
+plan_demand cost_op_on(const cost_model *model, int32_t g,
+                       const cost_piece *piece)
+{
+    const hw_group *group = &model->cluster->groups[g];
+    const hw_point *exact = cost_forms_find(model->forms, g, piece);
+    plan_demand demand =
+        exact ? lasting(&group->device, piece->node->op, exact->seconds,
+                        PLAN_MEASURED)
+              : estimated(model, g, piece);
     demand.on_core = group->cores_per_node > 0;
     return demand;
 }
@@ -312,7 +342,10 @@ double cost_share_least(const cost_model *model, const ir_node *node,
             !points.n     ? roofline(device, node->op, &alone, false)
             : node->chain ? (plan_demand){.total_s = device->launch_s}
                           : measured(device, points, node->op, &alone);
+        const double of_forms = cost_forms_least(
+            model->forms, g, node->op, amount_of(device, node->op, &alone));
         least = fmin(least, demand.total_s);
+        least = fmin(least, fmax(of_forms, device->launch_s));
     }
     return least;
 }
@@ -333,7 +366,7 @@ bool cost_narrow_is_no_slower(const cost_model *model, const ir_node *node)
 {
     const hw_device *device = &model->cluster->groups[0].device;
     return model->cluster->n_groups == 1 && ir_op_table[node->op]->moves &&
-           !node->chain &&
+           !node->chain && !cost_forms_any(model->forms, 0, node->op) &&
            hw_device_narrow_flops(device, false) >= hw_device_flops(device) &&
            hw_device_narrow_flops(device, true) >= hw_device_flops(device);
 }

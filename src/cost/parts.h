@@ -69,6 +69,16 @@ typedef struct cost_piece {
 } cost_piece;
 plan_demand cost_op_on(const cost_model *model, int32_t g,
                        const cost_piece *piece);
+/* Points that were measured of one form each (forms.c); NULL: there are none. */
+typedef struct cost_forms cost_forms;
+const cost_forms *cost_forms_create(const hw_cluster *cluster, fs_arena *arena);
+bool cost_forms_any(const cost_forms *forms, int32_t g, ir_op_kind op);
+/* The one of the piece's form; NULL. */
+const hw_point *cost_forms_find(const cost_forms *forms, int32_t g,
+                                const cost_piece *piece);
+/* The least seconds of those with so much work or more; INFINITY. */
+double cost_forms_least(const cost_forms *forms, int32_t g, ir_op_kind op,
+                        double work);
 /* Of a product at `flops` when all processors are busy (product.c). */
 double cost_product_seconds(const hw_device *device, const ir_product *p,
                             double flops);

@@ -9,6 +9,7 @@
 
 #include "ir/train.h"
 #include "plan/actor.h"
+#include "hw/samples.h"
 #include "plan/timing.h"
 
 /* ---- the world: who else is there ---- */
@@ -127,13 +128,36 @@ fs_status exec_run(exec_world *world, const ir_graph *graph,
                    fs_arena *arena, fs_err *err, exec_result *out);
 
 /* ---- measuring this machine ---- */
-/* Fills the figures of a probed cluster that need measuring: points of every
- * kernel class on one rank, memory bandwidth, launch overhead (called alone);
- * link latency and bandwidth between two ranks (called by 2 ranks and up, not
- * more than there are cores); what a meeting of ranks costs that outnumber the
- * cores (called by so many). Figures not measured stay as they are. */
-fs_status exec_probe(exec_world *world, hw_cluster *cluster, fs_arena *arena,
-                     fs_err *err);
+/* A node as a plan cuts it: sig on mesh; all zero: whole. */
+typedef struct exec_probe_piece {
+    const ir_graph *graph;
+    int32_t node;
+    ir_nd_sig sig;
+    ir_mesh mesh;
+} exec_probe_piece;
+
+typedef struct exec_probe_options {
+    int32_t passes; /* over all that is measured: a shared host's speed drifts
+                       within seconds */
+    int32_t n_pieces; /* beside the usual workloads */
+    const exec_probe_piece *pieces;
+    int32_t n_known; /* measured before: not measured again */
+    const hw_sample *known;
+    /* What has been measured since, on rank 0; NULL. */
+    fs_status (*found)(void *ctx, const hw_sample *samples, int32_t n,
+                       fs_err *err);
+    void *ctx;
+} exec_probe_options;
+/* Fills the figures of a probed cluster that need measuring. Called by as many
+ * ranks as there are cores: every kernel, on all of them at the same time, as a
+ * step has them (points, memory bandwidth, launch overhead), then the link
+ * between the first two. By more: what a meeting of ranks costs that outnumber
+ * the cores. Figures not measured stay as they are. */
+fs_status exec_probe(exec_world *world, const exec_probe_options *options,
+                     hw_cluster *cluster, fs_arena *arena, fs_err *err);
+/* "oneDNN 2.7.1, Open MPI 4.1.4": what a measurement hangs on beside the
+ * machine. */
+const char *exec_versions(fs_arena *arena);
 
 /* The GPU module: opened on demand. Says what it found in `text` ("2 devices",
  * "built without CUDA", "no driver: ..."); returns the number of devices. */

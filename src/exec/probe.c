@@ -15,20 +15,20 @@
 #include <sys/mman.h>
 
 enum {
-    PASSES = 2, /* a shared host's speed drifts within seconds: two moments */
     MAX_BATCHES = 9,
     POOL_BYTES = 160 << 20,
     SPREAD_BYTES = 40 << 20 /* a step's working set: what a kernel reads was
                                pushed out of the core's caches since */
 };
 
-typedef FS_VEC(hw_point) point_list;
-
 typedef struct probing {
+    exec_world *world; /* whose ranks measure the same at the same time */
+    const exec_probe_options *options;
     fs_arena *arena;
     char *pool; /* POOL_BYTES of plausible values */
-    point_list points;
-    FS_VEC(uint64_t) seen; /* hashes of calls measured */
+    exec_samples samples;
+    int32_t pass, told;    /* samples that the caller knows of */
+    FS_VEC(uint64_t) seen; /* keys of samples, those of runs before too */
     int64_t budget_ns;     /* per call */
 } probing;
 
@@ -40,9 +40,25 @@ static int64_t arg_bytes(const kernel_arg *arg)
     return (bytes + 255) / 256 * 256;
 }
 
+/* Rows that every table has, and classes that every prediction is of: the
+ * shortest end of a tensor of floats. */
+static int64_t common_rows(const kernel_call *call)
+{
+    int64_t rows = 10;
+    for (int32_t i = 0; i < call->n_in; i++) {
+        const ir_shape *shape = &call->in[i].shape;
+        if (!ir_dtype_is_float(call->in[i].dtype) || shape->rank == 0)
+            continue;
+        rows = shape->dim[0] < rows ? shape->dim[0] : rows;
+        rows = shape->dim[shape->rank - 1] < rows ? shape->dim[shape->rank - 1]
+                                                  : rows;
+    }
+    return rows > 0 ? rows : 1;
+}
+
 /* Positive floats: their logarithms and roots exist. Integers are valid rows
- * of every table of the workloads. */
-static void fill_arg(kernel_arg *arg)
+ * of every table. */
+static void fill_arg(kernel_arg *arg, int64_t rows)
 {
     int64_t n = ir_shape_count(&arg->shape);
     for (int64_t i = 0; i < n; i++) {
@@ -51,7 +67,7 @@ static void fill_arg(kernel_arg *arg)
                                 0.25 + (double)(i * 37 % 64) / 128);
         else
             ir_element_set_int(arg->dtype, arg->data, i,
-                               arg->dtype == IR_BOOL ? i % 3 : i * 7 % 10);
+                               arg->dtype == IR_BOOL ? i % 3 : i * 7 % rows);
     }
 }
 
@@ -65,11 +81,11 @@ typedef struct placed_call {
     int32_t copies, next;
 } placed_call;
 
-static void shape_call(const ir_graph *g, const ir_node *node,
-                       kernel_call *call)
+static void shape_call(const exec_probe_piece *piece, kernel_call *call)
 {
+    const ir_node *node = &piece->graph->nodes.at[piece->node];
     ir_io io;
-    ir_node_io(g, node, &io);
+    ir_node_local_io(piece->graph, node, &piece->sig, &piece->mesh, &io);
     memset(call, 0, sizeof *call);
     call->node = node;
     call->f = node->f;
@@ -121,7 +137,7 @@ static bool place_call(const probing *p, const kernel *k, const void *state,
         return false;
     turn_to_copy(p, c, 0);
     for (int32_t i = 0; i < call->n_in; i++)
-        fill_arg(&call->in[i]);
+        fill_arg(&call->in[i], common_rows(call));
     for (int32_t i = 1; i < c->copies; i++)
         memcpy(p->pool + c->workspace + i * c->stride, p->pool + c->workspace,
                (size_t)at);
@@ -149,73 +165,98 @@ static fs_status time_runs(const probing *p, const kernel *k, void *state,
 }
 
 /* Median over batches of at least 20 us, after two runs that warm up: a step's
- * time is told by its median too. */
+ * time is told by its median too. All ranks begin together. */
 static fs_status time_kernel(const probing *p, const kernel *k, void *state,
-                             placed_call *c, fs_err *err, double *out)
+                             placed_call *c, fs_err *err, hw_sample *out)
 {
     double one, seconds[MAX_BATCHES];
     FS_TRY(time_runs(p, k, state, c, 1, err, &one));
     FS_TRY(time_runs(p, k, state, c, 1, err, &one));
     int32_t n = one < 20e-6 ? (int32_t)(20e-6 / (one + 1e-8)) + 1 : 1;
-    int32_t batches = 0;
+    exec_world_barrier(p->world);
     int64_t start = fs_now_ns();
-    while (batches < MAX_BATCHES &&
-           (batches < 2 || fs_now_ns() - start < p->budget_ns))
-        FS_TRY(time_runs(p, k, state, c, n, err, &seconds[batches++]));
-    qsort(seconds, (size_t)batches, sizeof *seconds, compare_doubles);
-    *out = seconds[batches / 2];
+    out->count = 0;
+    while (out->count < MAX_BATCHES &&
+           (out->count < 2 || fs_now_ns() - start < p->budget_ns))
+        FS_TRY(time_runs(p, k, state, c, n, err, &seconds[out->count++]));
+    qsort(seconds, (size_t)out->count, sizeof *seconds, compare_doubles);
+    out->seconds = seconds[out->count / 2];
     return FS_OK;
 }
 
-static double work_of(const ir_graph *g, const ir_node *node)
+static double work_of(const exec_probe_piece *piece)
 {
-    ir_nd_sig sig;
-    ir_mesh one = {0};
+    const ir_node *node = &piece->graph->nodes.at[piece->node];
     ir_work work = {0};
-    memset(&sig, 0, sizeof sig);
-    ir_node_work(g, node, &sig, &one, &work);
+    ir_node_work(piece->graph, node, &piece->sig, &piece->mesh, &work);
     return ir_op_is_dense(node->op)
                ? (double)work.flop
                : (double)(work.read_bytes + work.written_bytes);
 }
 
-static bool seen_before(probing *p, const kernel_call *call)
+static uint64_t key_of(const hw_sample *s)
 {
-    uint64_t h = (uint64_t)call->node->op;
-    for (int32_t i = 0; i < call->n_in; i++)
-        h = fs_hash(h, call->in[i].shape.dim,
-                    sizeof(int64_t) * (size_t)call->in[i].shape.rank);
-    h = fs_hash(h, call->node->i, sizeof call->node->i);
+    return fs_mix(s->form ^ fs_mix((uint64_t)s->pass + 1));
+}
+
+static bool seen_before(probing *p, const hw_sample *s)
+{
+    const uint64_t key = key_of(s);
     for (int32_t i = 0; i < p->seen.n; i++)
-        if (p->seen.at[i] == h)
+        if (p->seen.at[i] == key)
             return true;
-    fs_push(p->arena, &p->seen, h);
+    fs_push(p->arena, &p->seen, key);
     return false;
 }
 
-static fs_status probe_node(probing *p, const ir_graph *g, const ir_node *node,
-                            fs_err *err)
+/* The mean over ranks. */
+static void keep_sample(probing *p, hw_sample sample)
 {
-    ir_op_class class = ir_op_class_of(node->op);
+    sample.seconds /= exec_world_size(p->world);
+    exec_world_reduce(p->world, IR_PSUM, IR_F64, &sample.seconds, 1);
+    exec_world_bcast(p->world, &sample.seconds, sizeof sample.seconds, 0);
+    fs_push(p->arena, &p->samples, sample);
+}
+
+static fs_status probe_piece(probing *p, const exec_probe_piece *piece,
+                             fs_err *err)
+{
+    const ir_node *node = &piece->graph->nodes.at[piece->node];
+    const ir_op_class class = ir_op_class_of(node->op);
     const kernel *k = NULL;
     void *state = NULL;
     placed_call c = {0};
-    double seconds = 0.0, work = work_of(g, node);
-    shape_call(g, node, &c.call);
-    if (class == IR_CLASS_SOURCE || class == IR_CLASS_VIEW || work <= 0 ||
-        seen_before(p, &c.call))
+    hw_sample sample = {
+        .what = ir_op_table[node->op]->name,
+        .form = ir_node_form(piece->graph, node, &piece->sig, &piece->mesh),
+        .work = work_of(piece),
+        .pass = p->pass};
+    if (class == IR_CLASS_SOURCE || class == IR_CLASS_VIEW ||
+        sample.work <= 0 || seen_before(p, &sample))
         return FS_OK;
+    shape_call(piece, &c.call);
     FS_TRY(kernel_choose(&c.call, "auto", err, &k, &state));
     fs_status status = FS_OK;
     if (place_call(p, k, state, &c)) {
-        status = time_kernel(p, k, state, &c, err, &seconds);
-        hw_point point = {ir_op_table[node->op]->name, work, seconds};
+        status = time_kernel(p, k, state, &c, err, &sample);
         if (status == FS_OK)
-            fs_push(p->arena, &p->points, point);
+            keep_sample(p, sample);
     }
     if (k->release && state)
         k->release(state);
     return status;
+}
+
+/* What was measured since is the caller's to keep, should the rest be broken
+ * off. */
+static fs_status tell_samples(probing *p, fs_err *err)
+{
+    const int32_t n = p->samples.n - p->told;
+    if (!n || !p->options->found || exec_world_rank(p->world) != 0)
+        return FS_OK;
+    FS_TRY(p->options->found(p->options->ctx, p->samples.at + p->told, n, err));
+    p->told = p->samples.n;
+    return FS_OK;
 }
 
 /* Takes the graph. */
@@ -226,10 +267,26 @@ static fs_status probe_graph(probing *p, ir_graph *g, fs_err *err)
     fs_status status = g->err.status;
     if (status != FS_OK)
         *err = g->err;
-    for (int32_t v = 0; status == FS_OK && v < g->nodes.n; v++)
-        status = probe_node(p, g, &g->nodes.at[v], err);
+    for (int32_t v = 0; status == FS_OK && v < g->nodes.n; v++) {
+        const exec_probe_piece whole = {.graph = g, .node = v};
+        status = probe_piece(p, &whole, err);
+    }
     ir_graph_destroy(g);
+    if (status == FS_OK)
+        status = tell_samples(p, err);
     return status;
+}
+
+/* Of networks that the caller means to plan. */
+static fs_status probe_pieces(probing *p, fs_err *err)
+{
+    enum { TOLD_AT_ONCE = 64 };
+    for (int32_t i = 0; i < p->options->n_pieces; i++) {
+        FS_TRY(probe_piece(p, &p->options->pieces[i], err));
+        if (p->samples.n - p->told >= TOLD_AT_ONCE)
+            FS_TRY(tell_samples(p, err));
+    }
+    return tell_samples(p, err);
 }
 
 /* ---- all kernels ---- */
@@ -263,107 +320,43 @@ static fs_status probe_dense(probing *p, fs_err *err)
     return FS_OK;
 }
 
-static int compare_points(const void *a, const void *b)
-{
-    const hw_point *x = a, *y = b;
-    int by_name = strcmp(x->what, y->what);
-    return by_name ? by_name : (x->work > y->work) - (x->work < y->work);
-}
-
-/* Calls of equal work (other shapes, the other pass) become one point: their
- * mean. */
-static void merge_points(probing *p)
-{
-    int32_t kept = 0;
-    qsort(p->points.at, (size_t)p->points.n, sizeof *p->points.at,
-          compare_points);
-    for (int32_t i = 0, n; i < p->points.n; i += n) {
-        hw_point mean = p->points.at[i];
-        for (n = 1; i + n < p->points.n; n++) {
-            const hw_point *next = &p->points.at[i + n];
-            if (strcmp(next->what, mean.what) || next->work != mean.work)
-                break;
-            mean.seconds += next->seconds;
-        }
-        mean.seconds /= n;
-        p->points.at[kept++] = mean;
-    }
-    p->points.n = kept;
-}
-
-/* A class without a measured op of the same name takes a usual member's. */
-static void add_classes(probing *p)
-{
-    static const ir_op_kind usual[] = {
-        IR_OP_matmul, IR_OP_conv,      IR_OP_add,     IR_OP_reduce_sum,
-        IR_OP_gather, IR_OP_transpose, IR_OP_momentum};
-    int32_t n = p->points.n;
-    for (size_t k = 0; k < sizeof usual / sizeof *usual; k++) {
-        const char *name = ir_op_table[usual[k]]->name;
-        const char *class = ir_op_class_name(ir_op_class_of(usual[k]));
-        for (int32_t i = 0; i < n && strcmp(name, class) != 0; i++) {
-            if (strcmp(p->points.at[i].what, name) != 0)
-                continue;
-            hw_point point = p->points.at[i];
-            point.what = class;
-            fs_push(p->arena, &p->points, point);
-        }
-    }
-    merge_points(p);
-}
-
-static double best_rate(const probing *p, const char *what)
-{
-    double best = 0.0;
-    for (int32_t i = 0; i < p->points.n; i++) {
-        double rate = p->points.at[i].work / p->points.at[i].seconds;
-        if (strcmp(p->points.at[i].what, what) == 0 && rate > best)
-            best = rate;
-    }
-    return best;
-}
-
-static double least_seconds(const probing *p)
-{
-    double least = 1.0;
-    for (int32_t i = 0; i < p->points.n; i++)
-        if (p->points.at[i].seconds < least)
-            least = p->points.at[i].seconds;
-    return least;
-}
-
 /* x + y over 3 x 32 MiB: beyond the caches that one core can count on. */
-static fs_status probe_memory(probing *p, fs_err *err, double *bytes_per_s)
+static fs_status probe_memory(probing *p, fs_err *err)
 {
     ir_graph *g = ir_graph_create("probe");
-    int64_t dim[1] = {8 << 20};
+    int64_t dim[1] = {EXEC_MEMORY_PROBE};
     ir_shape shape = ir_shape_make(1, dim);
     int32_t x = ir_input(g, "x", IR_F32, shape, -1);
     int32_t y = ir_input(g, "y", IR_F32, shape, -1);
     ir_mark_output(g, ir_binary(g, IR_OP_add, x, y));
-    FS_TRY(probe_graph(p, g, err));
-    const hw_point *point = &p->points.at[p->points.n - 1];
-    *bytes_per_s = point->work / point->seconds;
-    return FS_OK;
+    return probe_graph(p, g, err);
 }
 
-static void set_device(probing *p, double memory_bps, hw_device *device)
+static fs_status probe_pass(probing *p, fs_err *err)
 {
-    device->launch_s = least_seconds(p);
-    device->fp32_flops = best_rate(p, "matmul");
-    device->tf32_flops = device->bf16_flops = device->fp16_flops = 0.0;
-    device->matmul_efficiency = 1.0; /* the peak is the best measured */
-    device->memory_bps = memory_bps;
-    device->memory_efficiency = 1.0;
-    device->source = "measured on this host";
-    device->points = p->points.at;
-    device->n_points = p->points.n;
+    FS_TRY(probe_memory(p, err));
+    FS_TRY(probe_blocks(p, err));
+    FS_TRY(probe_dense(p, err));
+    return probe_pieces(p, err);
 }
 
-static fs_status probe_kernels(hw_group *group, fs_arena *arena, fs_err *err)
+static void take_known(probing *p)
 {
-    probing p = {.arena = arena, .budget_ns = 2000000};
-    double memory_bps = 0.0;
+    for (int32_t i = 0; i < p->options->n_known; i++) {
+        fs_push(p->arena, &p->samples, p->options->known[i]);
+        fs_push(p->arena, &p->seen, key_of(&p->options->known[i]));
+    }
+    p->told = p->samples.n;
+}
+
+static fs_status probe_kernels(exec_world *world,
+                               const exec_probe_options *options,
+                               hw_group *group, fs_arena *arena, fs_err *err)
+{
+    probing p = {.world = world,
+                 .options = options,
+                 .arena = arena,
+                 .budget_ns = 2000000};
     void *pool = mmap(NULL, POOL_BYTES, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pool == MAP_FAILED)
@@ -371,23 +364,15 @@ static fs_status probe_kernels(hw_group *group, fs_arena *arena, fs_err *err)
                        POOL_BYTES);
     madvise(pool, POOL_BYTES, MADV_HUGEPAGE); /* as a rank's arena */
     p.pool = pool;
-    fs_status status = probe_memory(&p, err, &memory_bps);
-    for (int32_t pass = 0; status == FS_OK && pass < PASSES; pass++) {
-        p.seen.n = 0;
-        status = probe_blocks(&p, err);
-        if (status == FS_OK)
-            status = probe_dense(&p, err);
-    }
+    take_known(&p);
+    exec_world_barrier(world); /* all know the same before any says more */
+    fs_status status = FS_OK;
+    for (; status == FS_OK && p.pass < options->passes; p.pass++)
+        status = probe_pass(&p, err);
     munmap(pool, POOL_BYTES);
     if (status != FS_OK)
         return status;
-    merge_points(&p);
-    add_classes(&p);
-    set_device(&p, memory_bps, &group->device);
-    group->memory.name = "memory";
-    group->memory.latency_s = group->device.launch_s;
-    group->memory.bandwidth_bps = memory_bps / 2; /* read and written */
-    group->memory.on_cores = true;
+    exec_probe_take(&p.samples, group, arena);
     return FS_OK;
 }
 
@@ -486,8 +471,17 @@ static fs_status probe_link(exec_world *world, hw_link *link, fs_err *err)
     return FS_OK;
 }
 
-fs_status exec_probe(exec_world *world, hw_cluster *cluster, fs_arena *arena,
-                     fs_err *err)
+const char *exec_versions(fs_arena *arena)
+{
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int n;
+    MPI_Get_library_version(text, &n);
+    text[strcspn(text, ",\n")] = '\0';
+    return fs_printf(arena, "%s, %s", kernel_library(), text);
+}
+
+fs_status exec_probe(exec_world *world, const exec_probe_options *options,
+                     hw_cluster *cluster, fs_arena *arena, fs_err *err)
 {
     hw_group *group = &cluster->groups[0];
     hw_link *link = &group->inner;
@@ -496,14 +490,11 @@ fs_status exec_probe(exec_world *world, hw_cluster *cluster, fs_arena *arena,
         hw_cluster_finish(cluster);
         return FS_OK;
     }
+    kernel_set_threads(1); /* a device is one core: exec.h */
+    FS_TRY(probe_kernels(world, options, group, arena, err));
     if (world->size > 1) {
         FS_TRY(probe_link(world, link, err));
-        hw_cluster_finish(cluster);
-        return FS_OK;
-    }
-    kernel_set_threads(1); /* a device is one core: exec.h */
-    FS_TRY(probe_kernels(group, arena, err));
-    if (link->bandwidth_bps <= 0) {
+    } else if (link->bandwidth_bps <= 0) {
         link->name = "shared memory";
         link->latency_s = 5e-6;
         link->bandwidth_bps = 2e9;

@@ -6,6 +6,14 @@
 #include "exec/exec.h"
 #include "ir/train.h"
 
+/* Elements of each operand of the addition that tells the memory's rate. */
+enum { EXEC_MEMORY_PROBE = 8 << 20 };
+
+/* All samples of a machine's kernels as its device's figures; they are sorted.
+ */
+typedef FS_VEC(hw_sample) exec_samples;
+void exec_probe_take(exec_samples *samples, hw_group *group, fs_arena *arena);
+
 /* A transformer block with embedding and loss, trained by `optimizer`. Sizes:
  * samples, length, width, heads (width is a multiple), words. */
 typedef struct probe_block {

@@ -139,6 +139,8 @@ static int compare_points(const void *a, const void *b)
     int order = strcmp(p->what, q->what);
     if (order)
         return order;
+    if (p->form != q->form)
+        return p->form < q->form ? -1 : 1;
     return (p->work > q->work) - (p->work < q->work);
 }
 
@@ -177,7 +179,8 @@ static void scale_group(hw_group *group, const hw_scale *by, fs_arena *arena)
     device->points = fs_memdup(arena, device->points,
                                (size_t)device->n_points * sizeof(hw_point));
     for (int32_t i = 0; i < device->n_points; i++)
-        device->points[i].seconds *= by->compute;
+        device->points[i].seconds *= by->compute; /* deviations are told,
+                                                     not used */
     group->turn_s *= by->latency;
     scale_link(&group->memory, by->memory, by->launch);
     scale_link(&group->inner, by->inner, by->latency);

@@ -10,11 +10,15 @@
 #include "hw/wiring.h"
 
 /* A measured cost: an op (by its name, or its class when the name has no
- * points) doing `work` took `seconds` alone on one device. Work is flop for
- * classes matmul and conv, bytes read + written for all others. */
+ * points) doing `work` took `seconds` on one device, with `count` timings and
+ * their deviation. Work is flop for classes matmul and conv, bytes read +
+ * written for all others. */
 typedef struct hw_point {
     const char *what;
-    double work, seconds;
+    double work, seconds, deviation_s;
+    int32_t count; /* 0: nobody says */
+    uint64_t form; /* ir_node_form: it is of these shapes alone; 0: of all,
+                      one of a curve over work */
 } hw_point;
 
 typedef struct hw_device {
@@ -63,6 +67,7 @@ typedef struct hw_cluster {
     hw_fabric fabric;
     int32_t n_devices, n_nodes;
     const char *host; /* probed host's name, else NULL */
+    const char *machine; /* fingerprint of what was measured, or NULL */
     uint64_t digest;  /* of its JSON form, name and host left out */
 } hw_cluster;
 
@@ -86,6 +91,9 @@ fs_status hw_cluster_from_json(const char *file, json_t *json, fs_arena *arena,
  * (exec_probe); links have conservative ones. */
 fs_status hw_cluster_probe(int32_t ranks, fs_arena *arena, fs_err *err,
                            hw_cluster **out);
+/* "AMD EPYC, 2 cores, 23.5 GiB, Linux 6.1.0": what figures of this host hold
+ * for. */
+const char *hw_host_facts(const hw_cluster *probed, fs_arena *arena);
 
 /* The peak at which fp32 ops run: the fp32 one; a device without has tf32, or
  * else one of 16 bits. */

@@ -2,6 +2,8 @@
 #include "config.h"
 #include "hw/parts.h"
 
+#include "base/hash.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,16 +86,40 @@ fs_status hw_read_outer(const fs_json *in, fs_arena *arena, fs_err *err,
     return FS_OK;
 }
 
+/* 16 hex digits. */
+static fs_status read_form(const fs_json *in, fs_err *err, uint64_t *out)
+{
+    const char *text;
+    char *end;
+    *out = 0;
+    if (!fs_json_has(in, "form"))
+        return FS_OK;
+    FS_TRY(fs_json_text(in, "form", err, &text));
+    *out = strtoull(text, &end, 16);
+    if (strlen(text) != 16 || *end || *out == 0)
+        return fs_json_fail(in, "form", err, "wants 16 hex digits, not 0");
+    return FS_OK;
+}
+
 static fs_status read_point(const fs_json *list, size_t i, fs_arena *arena,
                             fs_err *err, hw_point *out)
 {
-    static const char *const keys[] = {"what", "work", "seconds", NULL};
+    static const char *const keys[] = {"what",  "work", "seconds", "deviation_s",
+                                       "count", "form", NULL};
     fs_json point;
+    int64_t count = 0;
     FS_TRY(fs_json_item(list, i, err, &point));
     FS_TRY(fs_json_keys(&point, keys, err));
     FS_TRY(fs_json_strdup(&point, "what", arena, err, &out->what));
     FS_TRY(read_figure(&point, "work", &point_work, err, &out->work));
-    return read_figure(&point, "seconds", &point_s, err, &out->seconds);
+    FS_TRY(read_figure(&point, "seconds", &point_s, err, &out->seconds));
+    if (fs_json_has(&point, "deviation_s"))
+        FS_TRY(read_figure(&point, "deviation_s", &wait_s, err,
+                           &out->deviation_s));
+    if (fs_json_has(&point, "count"))
+        FS_TRY(fs_json_int(&point, "count", 0, INT32_MAX, err, &count));
+    out->count = (int32_t)count;
+    return read_form(&point, err, &out->form);
 }
 
 static fs_status read_points(const fs_json *in, fs_arena *arena, fs_err *err,
@@ -227,8 +253,9 @@ static fs_status check_devices(const hw_cluster *cluster, const char *file,
 static fs_status read_cluster(const fs_json *in, fs_arena *arena, fs_err *err,
                               hw_cluster *out)
 {
-    static const char *const keys[] = {"version", "made_from", "host", "groups",
-                                       "outer",   "fabric",    NULL};
+    static const char *const keys[] = {"version", "made_from", "host",
+                                       "machine", "groups",    "outer",
+                                       "fabric",  NULL};
     fs_json list;
     int64_t version;
     const char *made_from; /* for people */
@@ -247,6 +274,8 @@ static fs_status read_cluster(const fs_json *in, fs_arena *arena, fs_err *err,
         FS_TRY(fs_json_strdup(in, "made_from", arena, err, &made_from));
     if (fs_json_has(in, "host"))
         FS_TRY(fs_json_strdup(in, "host", arena, err, &out->host));
+    if (fs_json_has(in, "machine"))
+        FS_TRY(fs_json_strdup(in, "machine", arena, err, &out->machine));
     FS_TRY(fs_json_array(in, "groups", err, &list));
     size_t n = json_array_size(list.value);
     if (n > HW_MAX_DEVICES)
@@ -352,6 +381,24 @@ static json_t *link_json(const hw_link *link)
     return out;
 }
 
+static json_t *point_json(const hw_point *point)
+{
+    json_t *out = json_object();
+    char form[17];
+    fs_json_set_text(out, "what", point->what);
+    fs_json_set_real(out, "work", point->work);
+    fs_json_set_real(out, "seconds", point->seconds);
+    if (point->count) {
+        fs_json_set_real(out, "deviation_s", point->deviation_s);
+        fs_json_set_int(out, "count", point->count);
+    }
+    if (point->form) {
+        fs_hex(point->form, form);
+        fs_json_set_text(out, "form", form);
+    }
+    return out;
+}
+
 static json_t *device_json(const hw_device *device, bool figures)
 {
     json_t *out = json_object(), *points = json_array();
@@ -378,13 +425,8 @@ static json_t *device_json(const hw_device *device, bool figures)
         fs_json_set_real(out, "usd_per_h", device->usd_per_h);
         fs_json_set_text(out, "price_source", device->price_source);
     }
-    for (int32_t i = 0; i < device->n_points; i++) {
-        json_t *point = json_object();
-        fs_json_set_text(point, "what", device->points[i].what);
-        fs_json_set_real(point, "work", device->points[i].work);
-        fs_json_set_real(point, "seconds", device->points[i].seconds);
-        json_array_append_new(points, point);
-    }
+    for (int32_t i = 0; i < device->n_points; i++)
+        json_array_append_new(points, point_json(&device->points[i]));
     json_object_set_new(out, "points", points);
     return out;
 }
@@ -412,6 +454,8 @@ json_t *hw_cluster_json(const hw_cluster *cluster, bool figures)
         fs_json_set_text(out, "made_from", cluster->name);
         if (cluster->host)
             fs_json_set_text(out, "host", cluster->host);
+        if (cluster->machine)
+            fs_json_set_text(out, "machine", cluster->machine);
     }
     for (int32_t g = 0; g < cluster->n_groups; g++)
         json_array_append_new(groups, group_json(&cluster->groups[g], figures));

@@ -1,5 +1,5 @@
 noinst_LIBRARIES += src/hw/libfs_hw.a
-src_hw_libfs_hw_a_SOURCES = src/hw/cluster.c src/hw/cluster.h \
+src_hw_libfs_hw_a_SOURCES = src/hw/cluster.c src/hw/cluster.h src/hw/samples.h \
   src/hw/cluster_json.c src/hw/cluster_synthetic.c src/hw/parts.h \
   src/hw/devices.c src/hw/devices.h src/hw/what_if.c src/hw/what_if.h \
   src/hw/probe.c src/hw/links.c src/hw/links.h src/hw/wiring.h src/hw/wiring_json.c

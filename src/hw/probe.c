@@ -5,6 +5,8 @@
 #include <hwloc.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 /* Processors this process may use: its affinity, else the machine's. */
@@ -75,6 +77,36 @@ static void fill_group(hwloc_topology_t topology, int32_t ranks,
                    .inner = {"shared memory", 2e-6, 2e9, true},
                    .memory = {"memory copy", 5e-7, 2e9, true}};
     group->device.memory_bytes = floor(whole_memory(topology) / ranks);
+}
+
+/* /proc/cpuinfo's name of the processor: hwloc gives it too, but not on every
+ * kind of virtual machine. */
+static const char *processor_name(fs_arena *arena)
+{
+    char line[256] = "", *at;
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    while (file && fgets(line, sizeof line, file) &&
+           strncmp(line, "model name", 10) != 0)
+        continue;
+    if (file)
+        fclose(file);
+    at = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
+    if (!at)
+        return "a processor without a name";
+    at[strcspn(at, "\n")] = '\0';
+    return fs_strdup(arena, at + 1 + strspn(at + 1, " "));
+}
+
+const char *hw_host_facts(const hw_cluster *probed, fs_arena *arena)
+{
+    const hw_group *group = &probed->groups[0];
+    const double bytes = group->device.memory_bytes * group->devices_per_node;
+    struct utsname system;
+    if (uname(&system) != 0)
+        snprintf(system.release, sizeof system.release, "?");
+    return fs_printf(arena, "%s, %d cores, %.1f GiB, %s %s",
+                     processor_name(arena), group->cores_per_node,
+                     bytes / (double)(1 << 30), system.sysname, system.release);
 }
 
 fs_status hw_cluster_probe(int32_t ranks, fs_arena *arena, fs_err *err,

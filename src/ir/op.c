@@ -194,3 +194,29 @@ uint64_t ir_tensor_look(const ir_tensor *t, uint64_t seed)
         seed ^ ((uint64_t)t->shape.rank << 32 | (uint64_t)t->dtype);
     return mix_words(fs_mix(h), t->shape.dim, t->shape.rank);
 }
+
+static uint64_t shape_form(uint64_t form, const ir_shape *shape, ir_dtype dtype)
+{
+    form = fs_hash_text(form, ir_dtype_name(dtype));
+    for (int32_t d = 0; d < shape->rank; d++)
+        form = fs_mix(form ^ (uint64_t)shape->dim[d]);
+    return form;
+}
+
+/* By names, not by numbers, which change when an op or a type is added. */
+uint64_t ir_node_form(const ir_graph *graph, const ir_node *node,
+                      const ir_nd_sig *sig, const ir_mesh *mesh)
+{
+    int64_t attr[IR_MAX_ATTR];
+    ir_io io;
+    uint64_t form = fs_hash_text(0, ir_op_table[node->op]->name);
+    ir_structural_attrs(node, attr);
+    ir_node_local_io(graph, node, sig, mesh, &io);
+    for (int32_t k = 0; k < IR_MAX_ATTR; k++)
+        form = fs_mix(form ^ (uint64_t)attr[k]);
+    for (int32_t i = 0; i < node->n_in; i++)
+        form = shape_form(form, &io.in[i], io.in_dtype[i]);
+    for (int32_t i = 0; i < node->n_out; i++)
+        form = shape_form(form, &io.out[i], io.out_dtype[i]);
+    return form ? form : 1;
+}

@@ -131,6 +131,11 @@ void ir_node_flow(const ir_graph *graph, const ir_node *node,
                   const ir_nd_sig *sig, const ir_mesh *mesh, ir_work *out);
 void ir_node_work(const ir_graph *graph, const ir_node *node,
                   const ir_nd_sig *sig, const ir_mesh *mesh, ir_work *out);
+/* What a kernel's time hangs on, as a hash: op, structural attributes, shapes
+ * and types of the largest local pieces. The same in all programs: it stands in
+ * files. Never 0. */
+uint64_t ir_node_form(const ir_graph *graph, const ir_node *node,
+                      const ir_nd_sig *sig, const ir_mesh *mesh);
 /* Scratch of a node of local shapes that has 16-bit floats and does not move
  * them: its own, and of float copies. */
 int64_t ir_widened_scratch(const ir_node *node, const ir_io *local);

@@ -2,6 +2,7 @@
 
 #include "kernels/dnnl_call.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,15 @@ void kernel_set_threads(int n)
 {
     FS_ASSERT(n >= 1);
     omp_set_num_threads(n);
+}
+
+const char *kernel_library(void)
+{
+    static char text[64];
+    const dnnl_version_t *v = dnnl_version();
+    snprintf(text, sizeof text, "oneDNN %d.%d.%d", v->major, v->minor,
+             v->patch);
+    return text;
 }
 
 int kernel_dnnl_threads(void)

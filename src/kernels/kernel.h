@@ -71,6 +71,8 @@ int64_t kernel_packing(const kernel *k, const void *state);
  * under, whichever thread runs it. Without a call it is OpenMP's default
  * (OMP_NUM_THREADS, else every core). */
 void kernel_set_threads(int n);
+/* "oneDNN 2.7.1" */
+const char *kernel_library(void);
 
 /* Bytes of scratch that the chosen variant of a node needs on its largest
  * piece: what lowering reserves. (ir's work gives the reference's need; the

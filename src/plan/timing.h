@@ -4,6 +4,13 @@
 
 #include "plan/plan.h"
 
+/* Where a duration is from. */
+typedef enum plan_evidence {
+    PLAN_BY_FORMULA,   /* rates and latencies of the machine */
+    PLAN_INTERPOLATED, /* between measured points of the op */
+    PLAN_MEASURED      /* of these very shapes */
+} plan_evidence;
+
 /* Isolated service demand of one firing: waiting and contention are the
  * simulator's. */
 typedef struct plan_demand {
@@ -13,6 +20,7 @@ typedef struct plan_demand {
     double launch_s;            /* fixed cost of starting the task */
     double total_s;             /* what the simulator plays */
     bool on_core;               /* occupies a core of its host while it runs */
+    plan_evidence known;
 } plan_demand;
 
 /* demand[role][task]. */

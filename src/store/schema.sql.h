@@ -58,4 +58,30 @@ static const char store_schema_2[] =
 static const char store_schema_3[] =
     "ALTER TABLE steps ADD COLUMN skipped INTEGER;";
 
+/* Where a run's time went otherwise than predicted; what a machine was measured
+ * to take, by its fingerprint. */
+static const char store_schema_4[] =
+    "CREATE TABLE residuals ("
+    " run INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,"
+    " kind TEXT NOT NULL, what TEXT NOT NULL, firings REAL,"
+    " predicted_s REAL, measured_s REAL,"
+    " PRIMARY KEY(run, kind, what)) WITHOUT ROWID;"
+    "CREATE TABLE machines ("
+    " fingerprint TEXT PRIMARY KEY, host TEXT, facts TEXT NOT NULL)"
+    " WITHOUT ROWID;"
+    "CREATE TABLE samples ("
+    " fingerprint TEXT NOT NULL REFERENCES machines(fingerprint)"
+    "  ON DELETE CASCADE,"
+    " what TEXT NOT NULL,"  /* the op */
+    " form TEXT NOT NULL,"  /* digest of its local shapes */
+    " pass INTEGER NOT NULL, work REAL NOT NULL," /* flop, or bytes */
+    " seconds REAL NOT NULL, count INTEGER NOT NULL, measured TEXT NOT NULL,"
+    " PRIMARY KEY(fingerprint, what, form, pass)) WITHOUT ROWID;"
+    "CREATE VIEW points AS"
+    " SELECT fingerprint, what, form, work, avg(seconds) AS mean_s,"
+    "  sqrt(max(0, avg(seconds * seconds) - avg(seconds) * avg(seconds)))"
+    "   AS deviation_s,"
+    "  sum(count) AS count, max(measured) AS measured"
+    " FROM samples GROUP BY fingerprint, what, form;";
+
 #endif

@@ -5,7 +5,7 @@
 
 #include "plan/timing.h"
 
-enum { STORE_SCHEMA_VERSION = 3 };
+enum { STORE_SCHEMA_VERSION = 4 };
 
 typedef struct store_db store_db;
 /* Opens or creates. A locked file (after 10 s), one of a newer schema, or one
@@ -72,6 +72,31 @@ fs_status store_timing(store_db *db, int64_t run, const plan *p,
                        const plan_timing *timing, fs_err *err);
 fs_status store_timing_read(store_db *db, int64_t run, const plan *p,
                             fs_arena *arena, fs_err *err, plan_timing **out);
+
+/* Seconds of a rank and step by kind of task, predicted and measured. */
+typedef struct store_residual {
+    const char *kind, *what;
+    double firings, predicted_s, measured_s;
+} store_residual;
+fs_status store_residuals(store_db *db, int64_t run, const store_residual *rows,
+                          int32_t n, fs_err *err);
+
+/* What was measured of a machine, by its fingerprint: samples are kept as they
+ * come, so that measuring can be broken off and taken up again. */
+typedef struct store_sample {
+    const char *what;
+    uint64_t form;
+    int32_t pass, count;
+    double work, seconds;
+} store_sample;
+fs_status store_machine(store_db *db, uint64_t fingerprint, const char *host,
+                        const char *facts, fs_err *err);
+fs_status store_samples(store_db *db, uint64_t fingerprint,
+                        const store_sample *samples, int32_t n, fs_err *err);
+fs_status store_samples_read(store_db *db, uint64_t fingerprint,
+                             fs_arena *arena, fs_err *err, store_sample **out,
+                             int32_t *n);
+fs_status store_samples_forget(store_db *db, uint64_t fingerprint, fs_err *err);
 
 /* Key-value cache with JSON text (the probe of this host). FS_NO: not there. */
 fs_status store_cache_put(store_db *db, const char *key, const char *json,

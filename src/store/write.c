@@ -81,7 +81,7 @@ fs_status store_write(store_db *db, const char *sql, fs_err *err,
     return status;
 }
 
-static void utc_now(char out[32])
+void store_now(char out[32])
 {
     time_t now = time(NULL);
     struct tm parts;
@@ -93,7 +93,7 @@ fs_status store_run_begin(store_db *db, const store_run *run, fs_err *err,
                           int64_t *id)
 {
     char now[32];
-    utc_now(now);
+    store_now(now);
     FS_TRY(store_write(
         db,
         "INSERT INTO runs(started, command, command_line, version, host,"
@@ -110,7 +110,7 @@ fs_status store_run_end(store_db *db, int64_t id, int status, const char *json,
                         const char *message, fs_err *err)
 {
     char now[32];
-    utc_now(now);
+    store_now(now);
     return store_write(db,
                        "UPDATE runs SET ended=?, status=?, json=?, message=?"
                        " WHERE id=?",
@@ -161,17 +161,14 @@ fs_status store_cache_put(store_db *db, const char *key, const char *json,
                           fs_err *err)
 {
     char now[32];
-    utc_now(now);
+    store_now(now);
     return store_write(db, "INSERT OR REPLACE INTO cache VALUES(?,?,?)", err,
                        "ttt", key, json, now);
 }
 
-/* Many rows in one transaction: all of them or none. */
-typedef fs_status write_rows(store_db *db, sqlite3_stmt *statement,
-                             const void *what, int64_t run, fs_err *err);
-
-static fs_status in_transaction(store_db *db, const char *sql, write_rows *rows,
-                                const void *what, int64_t run, fs_err *err)
+fs_status store_in_transaction(store_db *db, const char *sql,
+                               store_rows *rows, const void *what, int64_t run,
+                               fs_err *err)
 {
     FS_TRY(store_exec(db, "BEGIN IMMEDIATE", "writing", err));
     sqlite3_stmt *statement = NULL;
@@ -201,7 +198,7 @@ static fs_status write_steps(store_db *db, sqlite3_stmt *statement,
 fs_status store_losses(store_db *db, int64_t run, const store_steps *steps,
                        fs_err *err)
 {
-    return in_transaction(db, "INSERT INTO steps VALUES(?,?,?,?,?)",
+    return store_in_transaction(db, "INSERT INTO steps VALUES(?,?,?,?,?)",
                           write_steps, steps, run, err);
 }
 
@@ -223,7 +220,7 @@ static fs_status write_events(store_db *db, sqlite3_stmt *statement,
 fs_status store_trace(store_db *db, int64_t run, const plan_trace *trace,
                       fs_err *err)
 {
-    return in_transaction(db, "INSERT INTO events VALUES(?,?,?,?,?,?,?,?,?)",
+    return store_in_transaction(db, "INSERT INTO events VALUES(?,?,?,?,?,?,?,?,?)",
                           write_events, trace, run, err);
 }
 
@@ -252,6 +249,32 @@ fs_status store_timing(store_db *db, int64_t run, const plan *p,
                        const plan_timing *timing, fs_err *err)
 {
     timing_rows rows = {p, timing};
-    return in_transaction(db, "INSERT INTO timings VALUES(?,?,?,?,?,?,?,?,?,?)",
+    return store_in_transaction(db, "INSERT INTO timings VALUES(?,?,?,?,?,?,?,?,?,?)",
                           write_timing, &rows, run, err);
+}
+
+typedef struct residual_rows {
+    const store_residual *at;
+    int32_t n;
+} residual_rows;
+
+static fs_status write_residuals(store_db *db, sqlite3_stmt *statement,
+                                 const void *what, int64_t run, fs_err *err)
+{
+    const residual_rows *rows = what;
+    for (int32_t i = 0; i < rows->n; i++) {
+        const store_residual *r = &rows->at[i];
+        store_bind(statement, "ittrrr", run, r->kind, r->what, r->firings,
+                   r->predicted_s, r->measured_s);
+        FS_TRY(store_step(db, statement, err));
+    }
+    return FS_OK;
+}
+
+fs_status store_residuals(store_db *db, int64_t run, const store_residual *rows,
+                          int32_t n, fs_err *err)
+{
+    const residual_rows all = {rows, n};
+    return store_in_transaction(db, "INSERT INTO residuals VALUES(?,?,?,?,?,?)",
+                          write_residuals, &all, run, err);
 }

@@ -1,0 +1,31 @@
+/* Measuring this host: what is measured stands in the database sample by
+ * sample, so that it can be broken off, taken up again and added to. */
+#ifndef FS_CLI_CALIBRATE_H
+#define FS_CLI_CALIBRATE_H
+
+#include "cli/cli.h"
+#include "hw/samples.h"
+
+/* What figures hold for: processor, cores, memory, kernel, versions of what is
+ * measured. */
+typedef struct cli_machine {
+    const char *facts;
+    char fingerprint[17]; /* 16 hex digits */
+    uint64_t digest;
+} cli_machine;
+cli_machine cli_machine_of(cli *c, const hw_cluster *probed);
+
+/* Passes of a machine that is measured by the way, and of `calibrate`. */
+enum { CLI_FEW_PASSES = 2, CLI_PASSES = 5 };
+/* On ranks of its own: usual workloads, and what the plans of these files
+ * compute (NULL ends them; NULL: none). */
+fs_status cli_probe(cli *c, int32_t passes, const char *const *plans,
+                    hw_cluster **out);
+/* The same on one of these ranks. */
+fs_status cli_probe_as_rank(cli *c);
+/* Plans of a network by the usual recipes on so many ranks, written to files
+ * that go with the command; NULL ends them. */
+fs_status cli_usual_plans(cli *c, const char *model, hw_cluster *cluster,
+                          const char *const **out);
+
+#endif

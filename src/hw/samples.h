@@ -1,0 +1,17 @@
+/* What was measured of a machine, timing by timing: a pass measures everything
+ * once, so that the passes of one thing lie apart in time. */
+#ifndef FS_HW_SAMPLES_H
+#define FS_HW_SAMPLES_H
+
+#include "base/arena.h"
+
+typedef struct hw_sample {
+    const char *what; /* an op's name */
+    uint64_t form;    /* ir_node_form of what was measured */
+    double work;      /* as hw_point's */
+    int32_t pass;
+    double seconds; /* median of `count` timings */
+    int32_t count;
+} hw_sample;
+
+#endif
