@@ -2,9 +2,11 @@
 #include "cli/calibrate.h"
 
 #include "base/hash.h"
+#include "cli/data.h"
 #include "cli/guard.h"
 #include "cli/make_plan.h"
 #include "cli/ranks.h"
+#include "cli/tuning.h"
 #include "exec/exec.h"
 
 #include <stdlib.h>
@@ -23,28 +25,12 @@ cli_machine cli_machine_of(cli *c, const hw_cluster *probed)
     return m;
 }
 
-/* ---- on a rank ---- */
-
-typedef FS_VEC(exec_probe_piece) piece_list;
-
-/* What its tasks compute, on the largest piece of each. */
-static void list_pieces(cli *c, const cli_plan *p, piece_list *out)
+static bool keeps(const cli *c)
 {
-    for (int32_t r = 0; r < p->plan->n_roles; r++) {
-        const plan_role *role = &p->plan->roles[r];
-        const plan_stage *stage =
-            &p->plan->strategy->stages[role->stages[0]];
-        for (int32_t t = 0; t < role->n_tasks; t++) {
-            const plan_task *task = &role->tasks[t];
-            if (task->kind != PLAN_COMPUTE)
-                continue;
-            const exec_probe_piece piece = {
-                p->model.graph, task->node,
-                p->plan->strategy->sig[task->node], stage->mesh};
-            fs_push(c->arena, out, piece);
-        }
-    }
+    return c->args.db && strcmp(c->args.db, "none") != 0;
 }
+
+/* ---- on a rank: kernels, links ---- */
 
 typedef struct keeping {
     store_db *db;
@@ -58,35 +44,32 @@ static fs_status keep_samples(void *ctx, const hw_sample *samples, int32_t n,
     const keeping *k = ctx;
     store_sample *rows = fs_new(k->arena, store_sample, n);
     for (int32_t i = 0; i < n; i++)
-        rows[i] = (store_sample){samples[i].what,  samples[i].form,
-                                 samples[i].pass,  samples[i].count,
-                                 samples[i].work,  samples[i].seconds};
+        rows[i] = (store_sample){samples[i].what,    samples[i].form,
+                                 samples[i].in_step, samples[i].pass,
+                                 samples[i].count,   samples[i].work,
+                                 samples[i].seconds};
     return store_samples(k->db, k->machine, rows, n, err);
 }
 
-static fs_status read_known(cli *c, keeping *k, exec_probe_options *options)
+static fs_status read_samples(cli *c, store_db *db, uint64_t machine,
+                              hw_sample **out, int32_t *n)
 {
     store_sample *rows;
-    FS_TRY(store_samples_read(k->db, k->machine, c->arena, &c->err, &rows,
-                              &options->n_known));
-    hw_sample *known = fs_new(c->arena, hw_sample, options->n_known + 1);
-    for (int32_t i = 0; i < options->n_known; i++)
-        known[i] = (hw_sample){rows[i].what, rows[i].form,    rows[i].work,
-                               rows[i].pass, rows[i].seconds, rows[i].count};
-    options->known = known;
-    options->found = keep_samples;
-    options->ctx = k;
+    FS_TRY(store_samples_read(db, machine, c->arena, &c->err, &rows, n));
+    *out = fs_new(c->arena, hw_sample, *n + 1);
+    for (int32_t i = 0; i < *n; i++)
+        (*out)[i] = (hw_sample){rows[i].what, rows[i].form,    rows[i].work,
+                                rows[i].pass, rows[i].in_step, rows[i].seconds,
+                                rows[i].count};
     return FS_OK;
 }
 
 /* The first pass makes the file, those behind it add to it. */
-static fs_status measure(cli *c, const exec_probe_options *options,
-                         const cli_machine *machine, hw_cluster *now)
+static fs_status measure_alone(cli *c, const exec_probe_options *options,
+                               const cli_machine *machine, hw_cluster *now)
 {
     const char *file = c->args.output;
     hw_cluster *cluster = now;
-    if (!file)
-        return fs_fail(&c->err, FS_INVALID, "a rank measures into -o FILE");
     if (exec_world_size(c->world) > now->groups[0].cores_per_node)
         FS_TRY(
             hw_cluster_open(file, c->data_dir, c->arena, &c->err, &cluster));
@@ -98,35 +81,130 @@ static fs_status measure(cli *c, const exec_probe_options *options,
     return hw_cluster_save(cluster, file, &c->err);
 }
 
-static fs_status measure_plans(cli *c)
+/* ---- on a rank: within steps of plans ---- */
+
+/* What the tasks of a rank add up to in a step. */
+static double own_seconds(const plan *p, const plan_timing *measured)
 {
-    const bool keeps = c->args.db && strcmp(c->args.db, "none") != 0;
+    const plan_role *role = &p->roles[0];
+    double sum = 0;
+    for (int32_t t = 0; t < role->n_tasks; t++) {
+        const plan_task *task = &role->tasks[t];
+        const double times = plan_phase_once(task->phase) ? 1 : p->micro_batches;
+        if (task->kind != PLAN_LOAD)
+            sum += times * measured->demand[0][t].total_s;
+    }
+    return sum;
+}
+
+/* Of all ranks alike, in one stage, each on a core of its own: what a step
+ * takes longer than its tasks. */
+static hw_sample pace_of(cli *c, const cli_plan *p, const exec_result *r,
+                         int32_t pass)
+{
+    return (hw_sample){
+        .what = fs_printf(c->arena, "%s/%d", EXEC_PACE, p->cluster->n_devices),
+        .form = p->plan->digest,
+        .work = own_seconds(p->plan, r->measured),
+        .pass = pass,
+        .in_step = true,
+        .seconds = r->step_median_s,
+        .count = 1};
+}
+
+static bool tells_pace(const cli_plan *p)
+{
+    const hw_group *group = &p->cluster->groups[0];
+    return p->plan->strategy->n_stages == 1 && p->cluster->n_devices > 1 &&
+           hw_core_share(group, group->devices_per_node) <= 1;
+}
+
+static fs_status run_plan(cli *c, const char *file, int32_t pass,
+                          const keeping *k)
+{
+    enum { STEPS = 6, WARM_UP = 2 };
+    cli_plan p = {0};
+    exec_data data = {0};
+    exec_result result;
+    ir_train_options tuning;
+    fs_status status = cli_plan_open(c, file, &p);
+    if (status == FS_OK)
+        status = cli_tuning(c, p.model.origin.optimizer, &tuning);
+    if (status == FS_OK)
+        status = cli_data_open(&p.model, "synthetic", 0, c->arena, &c->err,
+                               &data);
+    const exec_options options = {.steps = STEPS,
+                                  .kernels = "auto",
+                                  .tuning = &tuning,
+                                  .warmup = WARM_UP};
+    if (status == FS_OK)
+        status = exec_run(c->world, p.model.graph, p.cluster, p.plan, &data,
+                          &options, c->arena, &c->err, &result);
+    if (status == FS_OK && exec_world_rank(c->world) == 0) {
+        hw_sample *samples;
+        int32_t n;
+        exec_list_samples(p.model.graph, p.plan, result.measured, pass,
+                          c->arena, &samples, &n);
+        status = keep_samples((void *)k, samples, n, &c->err);
+        const hw_sample pace = pace_of(c, &p, &result, pass);
+        if (status == FS_OK && tells_pace(&p))
+            status = keep_samples((void *)k, &pace, 1, &c->err);
+    }
+    if (data.close)
+        data.close(data.ctx);
+    cli_plan_close(&p);
+    return status;
+}
+
+/* Rounds of all plans: what disturbs the machine for a while disturbs some of
+ * each. */
+static fs_status run_plans(cli *c, int32_t rounds, int32_t pass,
+                           const keeping *k)
+{
+    for (int32_t round = 0; round < rounds; round++)
+        for (int i = 1; i < c->args.n_operands; i++)
+            FS_TRY(exec_world_agree(
+                c->world, run_plan(c, c->args.operands[i], pass++, k),
+                &c->err));
+    return FS_OK;
+}
+
+static int32_t next_pass(const hw_sample *samples, int32_t n)
+{
+    int32_t next = 0;
+    for (int32_t i = 0; i < n; i++)
+        if (samples[i].in_step && samples[i].pass >= next)
+            next = samples[i].pass + 1;
+    return next;
+}
+
+static fs_status measure(cli *c)
+{
     const int64_t passes = c->args.passes;
     exec_probe_options options = {
         .passes = passes > 0 ? (int32_t)passes : CLI_PASSES};
-    piece_list pieces = {0};
     hw_cluster *now;
+    hw_sample *known = NULL;
+    if (!c->args.output)
+        return fs_fail(&c->err, FS_INVALID, "a rank measures into -o FILE");
     FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &now));
     const cli_machine machine = cli_machine_of(c, now);
     keeping k = {.machine = machine.digest, .arena = c->arena};
-    cli_plan *plans = fs_new(c->arena, cli_plan, c->args.n_operands + 1);
-    fs_status status = FS_OK;
-    for (int i = 1; status == FS_OK && i < c->args.n_operands; i++) {
-        status = cli_plan_open(c, c->args.operands[i], &plans[i]);
-        if (status == FS_OK)
-            list_pieces(c, &plans[i], &pieces);
+    if (keeps(c)) {
+        FS_TRY(store_open(c->args.db, &c->err, &k.db));
+        options.found = keep_samples;
+        options.ctx = &k;
     }
-    options.n_pieces = pieces.n;
-    options.pieces = pieces.at;
-    if (status == FS_OK && keeps)
-        status = store_open(c->args.db, &c->err, &k.db);
-    if (status == FS_OK && keeps)
-        status = read_known(c, &k, &options);
+    fs_status status = FS_OK;
+    if (k.db)
+        status = read_samples(c, k.db, machine.digest, &known, &options.n_known);
+    options.known = known;
     if (status == FS_OK)
-        status = measure(c, &options, &machine, now);
+        status = c->args.n_operands > 1
+                     ? run_plans(c, options.passes,
+                                 next_pass(known, options.n_known), &k)
+                     : measure_alone(c, &options, &machine, now);
     store_close(k.db);
-    for (int i = 1; i < c->args.n_operands; i++)
-        cli_plan_close(&plans[i]);
     return status;
 }
 
@@ -134,7 +212,7 @@ fs_status cli_probe_as_rank(cli *c)
 {
     FS_TRY(exec_world_open(&c->err, &c->world));
     c->quiet = true;
-    return exec_world_agree(c->world, measure_plans(c), &c->err);
+    return exec_world_agree(c->world, measure(c), &c->err);
 }
 
 /* ---- starting them ---- */
@@ -166,8 +244,7 @@ static fs_status note_machine(cli *c, const cli_machine *m, const char *host)
     return store_machine(c->db, m->digest, host, m->facts, &c->err);
 }
 
-fs_status cli_probe(cli *c, int32_t passes, const char *const *plans,
-                    hw_cluster **out)
+fs_status cli_probe(cli *c, int32_t passes, hw_cluster **out)
 {
     const char *file;
     hw_cluster *now;
@@ -176,7 +253,7 @@ fs_status cli_probe(cli *c, int32_t passes, const char *const *plans,
     FS_TRY(note_machine(c, &machine, now->host));
     FS_TRY(cli_scratch_file(c, "probe.json", &file));
     fs_progress("measuring this machine (%d passes)", passes);
-    const char *const *words = words_of(c, file, passes, plans);
+    const char *const *words = words_of(c, file, passes, NULL);
     const int32_t cores = now->groups[0].cores_per_node;
     fs_status status =
         cli_start_ranks(c, cores < MOST_RANKS ? cores : MOST_RANKS, words);
@@ -188,15 +265,36 @@ fs_status cli_probe(cli *c, int32_t passes, const char *const *plans,
     return status;
 }
 
+fs_status cli_probe_plans(cli *c, int32_t passes, const char *const *plans,
+                          int32_t ranks, hw_cluster *cluster)
+{
+    const char *file;
+    hw_sample *samples;
+    int32_t n;
+    hw_cluster *now;
+    FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &now));
+    const cli_machine machine = cli_machine_of(c, now);
+    FS_TRY(cli_scratch_file(c, "probe.json", &file));
+    fs_progress("running plans to measure (%d passes)", passes);
+    const fs_status status =
+        cli_start_ranks(c, ranks, words_of(c, file, passes, plans));
+    fs_progress("%s", "");
+    FS_TRY(status);
+    FS_TRY(read_samples(c, c->db, machine.digest, &samples, &n));
+    exec_probe_take(samples, n, &cluster->groups[0], c->arena);
+    hw_cluster_finish(cluster);
+    return FS_OK;
+}
+
 /* ---- plans of a network ---- */
 
+/* One of each way of cutting what an op computes: tensor parallel ranks, and
+ * samples of a micro-batch on a rank; how states are shared, once. */
 static bool tries(const search_recipe *r, int32_t ranks, int64_t batch)
 {
-    return r->dp * r->tp * r->pp == ranks &&
+    return r->dp * r->tp == ranks &&
            batch % ((int64_t)r->dp * r->micro_batches) == 0 &&
-           (r->pp == 1 || r->micro_batches >= r->pp) &&
-           (r->pp > 1 || r->micro_batches <= 2) &&
-           (r->zero == 0 || r->dp > 1);
+           (r->zero == 0 || (r->dp > 1 && r->micro_batches == 1));
 }
 
 typedef FS_VEC(const char *) file_list;
@@ -228,20 +326,19 @@ fs_status cli_usual_plans(cli *c, const char *model, hw_cluster *cluster,
     file_list files = {0};
     for (int32_t dp = 1; dp <= ranks; dp++)
         for (int32_t tp = 1; tp <= ranks; tp++)
-            for (int32_t pp = 1; pp <= ranks; pp++)
-                for (int32_t m = 1; m <= MOST_MICRO_BATCHES; m *= 2)
-                    for (int32_t zero = 0; zero <= 3; zero++) {
-                        search_recipe r = search_recipe_free();
-                        r.dp = dp;
-                        r.tp = tp;
-                        r.pp = pp;
-                        r.micro_batches = m;
-                        r.zero = zero;
-                        if (!tries(&r, ranks, origin.batch))
-                            continue;
-                        fs_progress("plans to measure: %d", files.n + 1);
-                        FS_TRY(add_plan(c, &origin, &r, cluster, &files));
-                    }
+            for (int32_t m = 1; m <= MOST_MICRO_BATCHES; m *= 2)
+                for (int32_t zero = 0; zero <= 3; zero++) {
+                    search_recipe r = search_recipe_free();
+                    r.dp = dp;
+                    r.tp = tp;
+                    r.pp = 1;
+                    r.micro_batches = m;
+                    r.zero = zero;
+                    if (!tries(&r, ranks, origin.batch))
+                        continue;
+                    fs_progress("plans to measure: %d", files.n + 1);
+                    FS_TRY(add_plan(c, &origin, &r, cluster, &files));
+                }
     fs_progress("%s", "");
     if (!files.n)
         return fs_fail(&c->err, FS_INVALID,

@@ -17,10 +17,12 @@ cli_machine cli_machine_of(cli *c, const hw_cluster *probed);
 
 /* Passes of a machine that is measured by the way, and of `calibrate`. */
 enum { CLI_FEW_PASSES = 2, CLI_PASSES = 5 };
-/* On ranks of its own: usual workloads, and what the plans of these files
- * compute (NULL ends them; NULL: none). */
-fs_status cli_probe(cli *c, int32_t passes, const char *const *plans,
-                    hw_cluster **out);
+/* On ranks of its own: kernels alone, links. */
+fs_status cli_probe(cli *c, int32_t passes, hw_cluster **out);
+/* Steps of these plans (NULL ends them) on so many ranks, into the database;
+ * the cluster's device then has all that stands there. */
+fs_status cli_probe_plans(cli *c, int32_t passes, const char *const *plans,
+                          int32_t ranks, hw_cluster *cluster);
 /* The same on one of these ranks. */
 fs_status cli_probe_as_rank(cli *c);
 /* Plans of a network by the usual recipes on so many ranks, written to files

@@ -85,7 +85,7 @@ static fs_status open_local(cli *c, hw_cluster **out)
     FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &now));
     fs_status status = from_cache(c, cache_key(c, now), out);
     if (status == FS_NO) {
-        FS_TRY(cli_probe(c, CLI_FEW_PASSES, NULL, out));
+        FS_TRY(cli_probe(c, CLI_FEW_PASSES, out));
         status = cli_remember_local(c, *out);
     }
     FS_TRY(status);

@@ -40,11 +40,25 @@ static fs_status check_operands(cli *c, const char **model,
     return FS_OK;
 }
 
-static fs_status check_plans(cli *c, const char *const *plans)
+/* Plans must be of one number of ranks of this host. */
+static fs_status check_plans(cli *c, const char *const *plans, int32_t *ranks)
 {
+    *ranks = 0;
     for (int i = 0; plans[i]; i++) {
         cli_plan p = {0};
-        const fs_status status = cli_plan_open(c, plans[i], &p);
+        fs_status status = cli_plan_open(c, plans[i], &p);
+        const int32_t n = status == FS_OK ? p.cluster->n_devices : 0;
+        if (status == FS_OK && p.cluster->groups[0].cores_per_node < 1)
+            status = fs_fail(&c->err, FS_INVALID,
+                             "%s is for %s, a machine that was described: only "
+                             "plans for ranks of this host can be measured",
+                             plans[i], p.cluster->name);
+        if (status == FS_OK && *ranks && *ranks != n)
+            status = fs_fail(&c->err, FS_INVALID,
+                             "%s is for %d ranks, those before for %d: measure "
+                             "them one after the other",
+                             plans[i], n, *ranks);
+        *ranks = n;
         cli_plan_close(&p);
         FS_TRY(status);
     }
@@ -136,13 +150,15 @@ static void tell(cli *c, const hw_cluster *cluster, const cli_machine *machine)
 }
 
 /* A network is planned on what is known of the machine so far. */
-static fs_status plans_of(cli *c, const char *model, int32_t passes,
-                          const char *const **plans)
+static fs_status measure_model(cli *c, const char *model, int32_t passes,
+                               hw_cluster *cluster)
 {
-    hw_cluster *cluster;
-    FS_TRY(cli_probe(c, passes, NULL, &cluster));
-    cli_see_local(c, cluster);
-    return cli_usual_plans(c, model, cluster, plans);
+    const char *const *plans = NULL;
+    hw_cluster *seen = fs_memdup(c->arena, cluster, sizeof *cluster);
+    seen->groups = fs_memdup(c->arena, cluster->groups, sizeof *seen->groups);
+    cli_see_local(c, seen);
+    FS_TRY(cli_usual_plans(c, model, seen, &plans));
+    return cli_probe_plans(c, passes, plans, seen->n_devices, cluster);
 }
 
 static fs_status forget(cli *c, const cli_machine *machine)
@@ -155,7 +171,8 @@ static fs_status forget(cli *c, const cli_machine *machine)
 fs_status cli_cmd_calibrate(cli *c)
 {
     const char *model;
-    const char *const *plans;
+    const char *const *plans = NULL;
+    int32_t ranks;
     hw_cluster *cluster;
     if (cli_am_rank())
         return cli_probe_as_rank(c);
@@ -167,18 +184,26 @@ fs_status cli_cmd_calibrate(cli *c)
         return fs_fail(&c->err, FS_INVALID,
                        "calibrate %s wants --batch N, of the plans to measure",
                        model);
+    if ((model || plans[0]) && strcmp(cli_db_path(c), "none") == 0)
+        return fs_fail(&c->err, FS_INVALID,
+                       "what steps of a plan take is kept in the database: "
+                       "calibrate of a MODEL or PLAN wants one (--db none is "
+                       "set)");
     if (c->args.output)
         FS_TRY(cli_check_writable(c, c->args.output));
-    FS_TRY(check_plans(c, plans));
+    FS_TRY(check_plans(c, plans, &ranks));
     FS_TRY(cli_begin(c, model, "local"));
     const int32_t passes =
         c->args.passes > 0 ? (int32_t)c->args.passes : CLI_PASSES;
     FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &cluster));
     const cli_machine machine = cli_machine_of(c, cluster);
     FS_TRY(forget(c, &machine));
+    FS_TRY(cli_probe(c, passes, &cluster));
+    FS_TRY(cli_remember_local(c, cluster));
     if (model)
-        FS_TRY(plans_of(c, model, passes, &plans));
-    FS_TRY(cli_probe(c, passes, plans, &cluster));
+        FS_TRY(measure_model(c, model, passes, cluster));
+    if (plans[0])
+        FS_TRY(cli_probe_plans(c, passes, plans, ranks, cluster));
     FS_TRY(cli_remember_local(c, cluster));
     cli_see_local(c, cluster);
     if (c->args.output)

@@ -53,7 +53,9 @@ static fs_status pick_timing(cli *c, const cli_plan *p, plan_timing **out)
         return fs_fail(&c->err, FS_INVALID,
                        "--timing %s needs the database (--db none is set)",
                        said);
-    return store_timing_read(c->db, run, p->plan, c->arena, &c->err, out);
+    FS_TRY(store_timing_read(c->db, run, p->plan, c->arena, &c->err, out));
+    cost_timing_meet(p->cost, p->plan, *out);
+    return FS_OK;
 }
 
 static json_t *stages_json(const sim_result *sim)

@@ -79,6 +79,18 @@ static int by_difference(const void *a, const void *b)
     return dx != dy ? (dx < dy) - (dx > dy) : strcmp(x->what, y->what);
 }
 
+/* The simulator takes it as it takes a predicted one. */
+static plan_timing *with_meetings(cli *c, const cli_plan *p,
+                                  const plan_timing *measured)
+{
+    plan_timing *t = plan_timing_new(p->plan, measured->source, c->arena);
+    for (int32_t r = 0; r < p->plan->n_roles; r++)
+        memcpy(t->demand[r], measured->demand[r],
+               (size_t)p->plan->roles[r].n_tasks * sizeof *t->demand[r]);
+    cost_timing_meet(p->cost, p->plan, t);
+    return t;
+}
+
 fs_status cli_residuals_of(cli *c, const cli_plan *p,
                            const plan_timing *measured, cli_residuals *out)
 {
@@ -87,6 +99,7 @@ fs_status cli_residuals_of(cli *c, const cli_plan *p,
     plan_timing *predicted =
         cost_timing(p->cost, p->model.graph, p->plan, c->arena);
     const sim_options options = {.steps = CLI_SIM_STEPS, .straggler = 1.0};
+    measured = with_meetings(c, p, measured);
     for (int32_t r = 0; r < p->plan->n_roles; r++)
         for (int32_t t = 0; t < p->plan->roles[r].n_tasks; t++)
             add_task(c, p, r, t, predicted, measured, &list);

@@ -224,8 +224,8 @@ static int sign_of(double x)
     return (x > 0) - (x < 0);
 }
 
-static void score_group(const double *measured, const double *predicted,
-                        int32_t n, validate_group *out)
+void validate_order(const double *measured, const double *predicted, int32_t n,
+                    validate_group *out)
 {
     double agree = 0, pairs_m = 0, pairs_p = 0, best = INFINITY;
     int32_t chosen = 0;
@@ -271,7 +271,7 @@ static void find_groups(const validate_case *cases,
             }
         if (found < FEWEST)
             continue;
-        score_group(measured, ours, found, &group);
+        validate_order(measured, ours, found, &group);
         if (!isnan(group.tau))
             fs_push(arena, &groups, group);
     }

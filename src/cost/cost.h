@@ -52,6 +52,14 @@ typedef struct cost_place {
 cost_place cost_place_of(const cost_model *model, const plan_stage *from,
                          const plan_stage *to);
 
+/* The largest of n draws of a normal distribution, in deviations, on average. */
+double cost_slowest_of(int32_t n);
+/* Adds to a demand on a stage's ranks that each has a core of its own what they
+ * wait for the slowest of them (hw_group's jitter). Done by cost_op and
+ * cost_box_step. */
+void cost_wait_for_slowest(const cost_model *model, const plan_stage *stage,
+                           plan_demand *demand);
+
 /* Loading `bytes` of data. */
 plan_demand cost_load(const cost_model *model, const plan_stage *stage,
                       int64_t bytes);
@@ -131,5 +139,8 @@ double cost_edge_seconds(const cost_model *model, const plan_ends *ends,
 /* Timing table of a plan. */
 plan_timing *cost_timing(const cost_model *model, const ir_graph *graph,
                          const plan *p, fs_arena *arena);
+/* Adds to a run's own durations what ranks wait for each other at meetings. */
+void cost_timing_meet(const cost_model *model, const plan *p,
+                      plan_timing *timing);
 
 #endif

@@ -82,12 +82,31 @@ static double copied_bytes(const plan_box_step *step)
     return step->kind == PLAN_HALO ? (double)step->bytes_in : 0;
 }
 
+/* Ranks of one node whose collective was measured. */
+static bool measured(const cost_model *model, const plan_stage *stage,
+                     const plan_box_step *step, const cost_route *route,
+                     double turn_s, plan_demand *out)
+{
+    const cost_groups range = cost_groups_of(model, stage);
+    *out = (plan_demand){.on_core = route->on_cores};
+    if (route->nodes > 1 || range.first != range.last ||
+        !cost_collective_measured(model, range.first, step->kind, route->ranks,
+                                  moved_bytes(step), out))
+        return false;
+    out->latency_s = turn_s * exchanges(step->kind);
+    out->total_s = out->latency_s + out->network_s;
+    return true;
+}
+
 static plan_demand collective(const cost_model *model, const plan_stage *stage,
                               const plan_box_step *step)
 {
     cost_route route = cost_route_of(model, stage, step->axes);
     plan_demand best = {.total_s = INFINITY};
     double turn_s = route.on_cores ? cost_turn_seconds(model, stage) : 0;
+    if (measured(model, stage, step, &route, turn_s, &best))
+        return best;
+    best.total_s = INFINITY;
     for (int32_t i = 0; i < N_COLLECTIVES; i++) {
         const collective_row *row = &collective_table[i];
         plan_demand demand = {.on_core = route.on_cores};
@@ -108,9 +127,11 @@ static plan_demand collective(const cost_model *model, const plan_stage *stage,
 plan_demand cost_box_step(const cost_model *model, const plan_stage *stage,
                           const plan_box_step *step)
 {
-    if (plan_box_is_collective(step->kind))
-        return collective(model, stage, step);
-    return local_copy(model, stage, (double)step->bytes_out);
+    plan_demand demand = plan_box_is_collective(step->kind)
+                             ? collective(model, stage, step)
+                             : local_copy(model, stage, (double)step->bytes_out);
+    cost_wait_for_slowest(model, stage, &demand);
+    return demand;
 }
 
 /* Positions on one node of the stage that sends, [begin, end); of these

@@ -57,3 +57,34 @@ plan_timing *cost_timing(const cost_model *model, const ir_graph *graph,
     }
     return timing;
 }
+
+/* A run knows what its tasks took by themselves. What meetings take of the
+ * clock is the machine's: ranks wait for the slowest, and where they outnumber
+ * the cores for their turn. */
+void cost_timing_meet(const cost_model *model, const plan *p,
+                      plan_timing *timing)
+{
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        const plan_role *role = &p->roles[r];
+        const plan_stage *stage = &p->strategy->stages[role->stages[0]];
+        const double turn_s = cost_turn_seconds(model, stage);
+        for (int32_t i = 0; i < role->n_tasks; i++) {
+            const plan_task *task = &role->tasks[i];
+            const bool meets = task->kind == PLAN_SEND ||
+                               task->kind == PLAN_RECV ||
+                               (task->kind == PLAN_BOX &&
+                                plan_box_is_collective(task->box.kind));
+            const double times = task->kind == PLAN_BOX &&
+                                         task->box.kind == PLAN_ALL_REDUCE
+                                     ? 2
+                                     : 1;
+            plan_demand *demand = &timing->demand[r][i];
+            if (task->kind == PLAN_COMPUTE || task->kind == PLAN_BOX)
+                cost_wait_for_slowest(model, stage, demand);
+            if (!meets)
+                continue;
+            demand->latency_s += times * turn_s;
+            demand->total_s += times * turn_s;
+        }
+    }
+}

@@ -139,8 +139,6 @@ typedef struct exec_probe_piece {
 typedef struct exec_probe_options {
     int32_t passes; /* over all that is measured: a shared host's speed drifts
                        within seconds */
-    int32_t n_pieces; /* beside the usual workloads */
-    const exec_probe_piece *pieces;
     int32_t n_known; /* measured before: not measured again */
     const hw_sample *known;
     /* What has been measured since, on rank 0; NULL. */
@@ -155,6 +153,18 @@ typedef struct exec_probe_options {
  * the cores. Figures not measured stay as they are. */
 fs_status exec_probe(exec_world *world, const exec_probe_options *options,
                      hw_cluster *cluster, fs_arena *arena, fs_err *err);
+/* Samples of whole steps: seconds, and work is what a rank's own tasks add up
+ * to. "pace/2": of 2 ranks. */
+#define EXEC_PACE "pace"
+/* All samples of a machine (their order changes) as the figures of a device.
+ * What was measured within steps counts, where there is such; of several passes
+ * the mean without the slowest. */
+void exec_probe_take(hw_sample *samples, int32_t n, hw_group *group,
+                     fs_arena *arena);
+/* A run's durations: of each op's forms, each collective's bytes. */
+void exec_list_samples(const ir_graph *graph, const plan *p,
+                       const plan_timing *measured, int32_t pass,
+                       fs_arena *arena, hw_sample **out, int32_t *n);
 /* "oneDNN 2.7.1, Open MPI 4.1.4": what a measurement hangs on beside the
  * machine. */
 const char *exec_versions(fs_arena *arena);

@@ -164,8 +164,9 @@ static fs_status time_runs(const probing *p, const kernel *k, void *state,
     return FS_OK;
 }
 
-/* Median over batches of at least 20 us, after two runs that warm up: a step's
- * time is told by its median too. All ranks begin together. */
+/* Mean over batches of at least 20 us but the slowest one, after two runs that
+ * warm up: as runs tell what their tasks take (measure.c). All ranks begin
+ * together. */
 static fs_status time_kernel(const probing *p, const kernel *k, void *state,
                              placed_call *c, fs_err *err, hw_sample *out)
 {
@@ -180,18 +181,28 @@ static fs_status time_kernel(const probing *p, const kernel *k, void *state,
            (out->count < 2 || fs_now_ns() - start < p->budget_ns))
         FS_TRY(time_runs(p, k, state, c, n, err, &seconds[out->count++]));
     qsort(seconds, (size_t)out->count, sizeof *seconds, compare_doubles);
-    out->seconds = seconds[out->count / 2];
+    out->count--;
+    out->seconds = 0;
+    for (int32_t i = 0; i < out->count; i++)
+        out->seconds += seconds[i] / out->count;
     return FS_OK;
 }
 
-static double work_of(const exec_probe_piece *piece)
+bool exec_piece_sample(const exec_probe_piece *piece, hw_sample *out)
 {
     const ir_node *node = &piece->graph->nodes.at[piece->node];
+    const ir_op_class class = ir_op_class_of(node->op);
     ir_work work = {0};
+    if (class == IR_CLASS_SOURCE || class == IR_CLASS_VIEW)
+        return false;
     ir_node_work(piece->graph, node, &piece->sig, &piece->mesh, &work);
-    return ir_op_is_dense(node->op)
-               ? (double)work.flop
-               : (double)(work.read_bytes + work.written_bytes);
+    *out = (hw_sample){
+        .what = ir_op_table[node->op]->name,
+        .form = ir_node_form(piece->graph, node, &piece->sig, &piece->mesh),
+        .work = ir_op_is_dense(node->op)
+                    ? (double)work.flop
+                    : (double)(work.read_bytes + work.written_bytes)};
+    return out->work > 0;
 }
 
 static uint64_t key_of(const hw_sample *s)
@@ -221,18 +232,14 @@ static void keep_sample(probing *p, hw_sample sample)
 static fs_status probe_piece(probing *p, const exec_probe_piece *piece,
                              fs_err *err)
 {
-    const ir_node *node = &piece->graph->nodes.at[piece->node];
-    const ir_op_class class = ir_op_class_of(node->op);
     const kernel *k = NULL;
     void *state = NULL;
     placed_call c = {0};
-    hw_sample sample = {
-        .what = ir_op_table[node->op]->name,
-        .form = ir_node_form(piece->graph, node, &piece->sig, &piece->mesh),
-        .work = work_of(piece),
-        .pass = p->pass};
-    if (class == IR_CLASS_SOURCE || class == IR_CLASS_VIEW ||
-        sample.work <= 0 || seen_before(p, &sample))
+    hw_sample sample;
+    if (!exec_piece_sample(piece, &sample))
+        return FS_OK;
+    sample.pass = p->pass;
+    if (seen_before(p, &sample))
         return FS_OK;
     shape_call(piece, &c.call);
     FS_TRY(kernel_choose(&c.call, "auto", err, &k, &state));
@@ -275,18 +282,6 @@ static fs_status probe_graph(probing *p, ir_graph *g, fs_err *err)
     if (status == FS_OK)
         status = tell_samples(p, err);
     return status;
-}
-
-/* Of networks that the caller means to plan. */
-static fs_status probe_pieces(probing *p, fs_err *err)
-{
-    enum { TOLD_AT_ONCE = 64 };
-    for (int32_t i = 0; i < p->options->n_pieces; i++) {
-        FS_TRY(probe_piece(p, &p->options->pieces[i], err));
-        if (p->samples.n - p->told >= TOLD_AT_ONCE)
-            FS_TRY(tell_samples(p, err));
-    }
-    return tell_samples(p, err);
 }
 
 /* ---- all kernels ---- */
@@ -336,15 +331,15 @@ static fs_status probe_pass(probing *p, fs_err *err)
 {
     FS_TRY(probe_memory(p, err));
     FS_TRY(probe_blocks(p, err));
-    FS_TRY(probe_dense(p, err));
-    return probe_pieces(p, err);
+    return probe_dense(p, err);
 }
 
 static void take_known(probing *p)
 {
     for (int32_t i = 0; i < p->options->n_known; i++) {
         fs_push(p->arena, &p->samples, p->options->known[i]);
-        fs_push(p->arena, &p->seen, key_of(&p->options->known[i]));
+        if (!p->options->known[i].in_step)
+            fs_push(p->arena, &p->seen, key_of(&p->options->known[i]));
     }
     p->told = p->samples.n;
 }
@@ -372,7 +367,7 @@ static fs_status probe_kernels(exec_world *world,
     munmap(pool, POOL_BYTES);
     if (status != FS_OK)
         return status;
-    exec_probe_take(&p.samples, group, arena);
+    exec_probe_take(p.samples.at, p.samples.n, group, arena);
     return FS_OK;
 }
 

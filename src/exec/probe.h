@@ -9,10 +9,9 @@
 /* Elements of each operand of the addition that tells the memory's rate. */
 enum { EXEC_MEMORY_PROBE = 8 << 20 };
 
-/* All samples of a machine's kernels as its device's figures; they are sorted.
- */
 typedef FS_VEC(hw_sample) exec_samples;
-void exec_probe_take(exec_samples *samples, hw_group *group, fs_arena *arena);
+
+
 
 /* A transformer block with embedding and loss, trained by `optimizer`. Sizes:
  * samples, length, width, heads (width is a multiple), words. */
@@ -26,6 +25,9 @@ ir_graph *exec_probe_block(const probe_block *sizes, fs_err *err);
  * a multiple of 4. */
 ir_graph *exec_probe_image(int64_t samples, int64_t channels, int64_t size,
                            fs_err *err);
+
+/* What, form and work of a piece; false: it takes no time. */
+bool exec_piece_sample(const exec_probe_piece *piece, hw_sample *out);
 
 /* One product of (m, k) and (k, n). */
 ir_graph *exec_probe_matmul(int64_t m, int64_t k, int64_t n);

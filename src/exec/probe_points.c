@@ -15,10 +15,12 @@ static int compare_samples(const void *a, const void *b)
         return by_name;
     if (x->form != y->form)
         return x->form < y->form ? -1 : 1;
+    if (x->in_step != y->in_step)
+        return x->in_step ? -1 : 1;
     return (x->seconds > y->seconds) - (x->seconds < y->seconds);
 }
 
-/* Of n passes, sorted by seconds: their median, the deviation between them. */
+/* Of n passes, sorted by seconds: their mean, the deviation between them. */
 static hw_point point_of(const hw_sample *at, int32_t n)
 {
     hw_point point = {.what = at->what, .work = at->work, .form = at->form};
@@ -29,25 +31,42 @@ static hw_point point_of(const hw_sample *at, int32_t n)
     }
     for (int32_t i = 0; i < n; i++)
         squares += (at[i].seconds - sum / n) * (at[i].seconds - sum / n);
-    point.seconds = n % 2 ? at[n / 2].seconds
-                          : 0.5 * (at[n / 2 - 1].seconds + at[n / 2].seconds);
+    /* without the slowest of several */
+    const int32_t kept = n > 2 ? n - 1 : n;
+    double work = 0; /* a whole step's is measured too */
+    for (int32_t i = 0; i < kept; i++) {
+        point.seconds += at[i].seconds / kept;
+        work += at[i].work / kept;
+    }
+    if (at[0].work != at[n - 1].work)
+        point.work = work;
     point.deviation_s = sqrt(squares / n);
     return point;
 }
 
 typedef FS_VEC(hw_point) point_list;
 
-static void list_forms(exec_samples *samples, fs_arena *arena, point_list *out)
+/* "all-reduce/8": no op has such a name. */
+static bool is_collective(const hw_point *point)
 {
-    qsort(samples->at, (size_t)samples->n, sizeof *samples->at,
-          compare_samples);
-    for (int32_t i = 0, n; i < samples->n; i += n) {
-        const hw_sample *first = &samples->at[i];
-        for (n = 1; i + n < samples->n; n++)
+    return strchr(point->what, '/') != NULL;
+}
+
+static void list_forms(hw_sample *samples, int32_t n_samples, fs_arena *arena,
+                       point_list *out)
+{
+    if (n_samples > 1)
+        qsort(samples, (size_t)n_samples, sizeof *samples, compare_samples);
+    for (int32_t i = 0, n; i < n_samples; i += n) {
+        const hw_sample *first = &samples[i];
+        int32_t alike = 1; /* measured within steps, if any was */
+        for (n = 1; i + n < n_samples; n++) {
             if (first[n].form != first->form ||
                 strcmp(first[n].what, first->what) != 0)
                 break;
-        fs_push(arena, out, point_of(first, n));
+            alike += first[n].in_step == first->in_step;
+        }
+        fs_push(arena, out, point_of(first, alike));
     }
 }
 
@@ -131,13 +150,36 @@ static double memory_rate(const point_list *points)
     return best_rate(points, "add");
 }
 
-void exec_probe_take(exec_samples *samples, hw_group *group, fs_arena *arena)
+static bool is_pace(const hw_point *point)
+{
+    return strncmp(point->what, EXEC_PACE "/", sizeof EXEC_PACE) == 0;
+}
+
+/* By how much steps take longer than their tasks, per deviation. */
+static double jitter_of(const point_list *forms)
+{
+    double sum = 0;
+    int32_t n = 0;
+    for (int32_t i = 0; i < forms->n; i++) {
+        const hw_point *p = &forms->at[i];
+        if (!is_pace(p))
+            continue;
+        const int32_t ranks = atoi(p->what + sizeof EXEC_PACE);
+        sum += (p->seconds / p->work - 1) / (sqrt(2 * log(ranks)) - 0.55);
+        n++;
+    }
+    return n ? fmax(0, sum / n) : 0;
+}
+
+void exec_probe_take(hw_sample *samples, int32_t n, hw_group *group,
+                     fs_arena *arena)
 {
     hw_device *device = &group->device;
     point_list forms = {0}, curves = {0};
-    list_forms(samples, arena, &forms);
+    list_forms(samples, n, arena, &forms);
     for (int32_t i = 0; i < forms.n; i++)
-        fs_push(arena, &curves, forms.at[i]);
+        if (!is_collective(&forms.at[i])) /* which bytes tell all of */
+            fs_push(arena, &curves, forms.at[i]);
     merge_points(&curves);
     device->memory_bps = memory_rate(&curves);
     add_classes(arena, &curves);
@@ -147,12 +189,95 @@ void exec_probe_take(exec_samples *samples, hw_group *group, fs_arena *arena)
     device->matmul_efficiency = 1.0; /* the peak is the best measured */
     device->memory_efficiency = 1.0;
     device->source = "measured on this host";
+    group->jitter = jitter_of(&forms);
     for (int32_t i = 0; i < forms.n; i++)
-        fs_push(arena, &curves, forms.at[i]);
+        if (!is_pace(&forms.at[i]))
+            fs_push(arena, &curves, forms.at[i]);
     device->points = curves.at;
     device->n_points = curves.n;
     group->memory.name = "memory";
     group->memory.latency_s = device->launch_s;
     group->memory.bandwidth_bps = device->memory_bps / 2; /* read and written */
     group->memory.on_cores = true;
+}
+
+/* ---- of a run ---- */
+
+/* Tasks of one form that a step has several of are one sample: their mean. */
+static void add_sample(fs_arena *arena, exec_samples *list, hw_sample sample)
+{
+    if (sample.seconds <= 0)
+        return;
+    for (int32_t i = 0; i < list->n; i++) {
+        hw_sample *one = &list->at[i];
+        if (one->form != sample.form || strcmp(one->what, sample.what) != 0)
+            continue;
+        one->seconds = (one->seconds * one->count + sample.seconds) /
+                       (one->count + 1);
+        one->count++;
+        return;
+    }
+    fs_push(arena, list, sample);
+}
+
+static int64_t moved_bytes(const plan_box_step *step)
+{
+    return step->bytes_in > step->bytes_out ? step->bytes_in : step->bytes_out;
+}
+
+static void add_collective(const plan *p, const plan_task *task, double seconds,
+                           int32_t pass, fs_arena *arena, exec_samples *list)
+{
+    const int32_t ranks = plan_comm_size(p, &p->comms[task->comm]);
+    const int64_t bytes = moved_bytes(&task->box);
+    const hw_sample sample = {
+        .what = fs_printf(arena, "%s/%d", plan_box_name(task->box.kind), ranks),
+        .form = fs_mix((uint64_t)bytes + 1),
+        .work = (double)bytes,
+        .pass = pass,
+        .in_step = true,
+        .seconds = seconds,
+        .count = 1};
+    if (bytes > 0 && task->box.kind != PLAN_HALO)
+        add_sample(arena, list, sample);
+}
+
+static void add_compute(const ir_graph *graph, const plan *p,
+                        const plan_role *role, const plan_task *task,
+                        double seconds, int32_t pass, fs_arena *arena,
+                        exec_samples *list)
+{
+    const plan_stage *stage =
+        &p->strategy->stages[plan_task_stage(role, task)];
+    const exec_probe_piece piece = {graph, task->node,
+                                    p->strategy->sig[task->node], stage->mesh};
+    hw_sample sample;
+    if (!exec_piece_sample(&piece, &sample))
+        return;
+    sample.pass = pass;
+    sample.in_step = true;
+    sample.seconds = seconds;
+    sample.count = 1;
+    add_sample(arena, list, sample);
+}
+
+void exec_list_samples(const ir_graph *graph, const plan *p,
+                       const plan_timing *measured, int32_t pass,
+                       fs_arena *arena, hw_sample **out, int32_t *n)
+{
+    exec_samples list = {0};
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        const plan_role *role = &p->roles[r];
+        for (int32_t t = 0; t < role->n_tasks; t++) {
+            const plan_task *task = &role->tasks[t];
+            const double seconds = measured->demand[r][t].total_s;
+            if (task->kind == PLAN_COMPUTE)
+                add_compute(graph, p, role, task, seconds, pass, arena, &list);
+            else if (task->kind == PLAN_BOX &&
+                     plan_box_is_collective(task->box.kind))
+                add_collective(p, task, seconds, pass, arena, &list);
+        }
+    }
+    *out = list.at;
+    *n = list.n;
 }

@@ -12,7 +12,8 @@
 /* A measured cost: an op (by its name, or its class when the name has no
  * points) doing `work` took `seconds` on one device, with `count` timings and
  * their deviation. Work is flop for classes matmul and conv, bytes read +
- * written for all others. */
+ * written for all others. Or a collective among so many devices of a node
+ * ("all-reduce/8"): work is the bytes of the whole tensor on each. */
 typedef struct hw_point {
     const char *what;
     double work, seconds, deviation_s;
@@ -52,6 +53,9 @@ typedef struct hw_group {
     double turn_s;  /* where devices outnumber cores: what an exchange among
                        ranks takes beyond their work and messages, measured; a
                        rank that waits has given its core up */
+    double jitter; /* of ranks that work between meetings, where each has a core
+                      of its own: cost_slowest_of(n) times this is what n take
+                      longer than one's own tasks add up to, measured */
     int32_t cores_per_node; /* > 0: the devices of a node are processes that
                                share this many cores; 0: they share nothing */
     hw_wiring wiring;

@@ -23,6 +23,7 @@ static const range size_bytes = {1, 1e18, false};
 static const range fraction = {1e-3, 1, false};
 static const range point_work = {1, 1e24, false};
 static const range point_s = {1e-12, 1e6, false};
+static const range share = {1e-9, 10, true};
 static const range depth = {1, 1e6, true};
 static const range price = {1e-6, 1e6, false};
 
@@ -210,7 +211,8 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
                             fs_err *err, hw_group *out)
 {
     static const char *const keys[] = {
-        "nodes", "devices_per_node", "cores_per_node", "turn_s", "device",
+        "nodes", "devices_per_node", "cores_per_node", "turn_s", "jitter",
+        "device",
         "inner", "memory",           "wiring",         NULL};
     fs_json in;
     int64_t nodes, devices, cores = 0;
@@ -219,6 +221,8 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
     FS_TRY(fs_json_int(&in, "nodes", 1, HW_MAX_DEVICES, err, &nodes));
     FS_TRY(
         fs_json_int(&in, "devices_per_node", 1, HW_MAX_DEVICES, err, &devices));
+    if (fs_json_has(&in, "jitter"))
+        FS_TRY(read_figure(&in, "jitter", &share, err, &out->jitter));
     if (fs_json_has(&in, "turn_s"))
         FS_TRY(read_figure(&in, "turn_s", &wait_s, err, &out->turn_s));
     if (fs_json_has(&in, "cores_per_node"))
@@ -438,6 +442,8 @@ static json_t *group_json(const hw_group *group, bool figures)
     fs_json_set_int(out, "devices_per_node", group->devices_per_node);
     fs_json_set_int(out, "cores_per_node", group->cores_per_node);
     fs_json_set_real(out, "turn_s", group->turn_s);
+    if (group->jitter > 0)
+        fs_json_set_real(out, "jitter", group->jitter);
     json_object_set_new(out, "device", device_json(&group->device, figures));
     json_object_set_new(out, "inner", link_json(&group->inner));
     json_object_set_new(out, "memory", link_json(&group->memory));

@@ -6,11 +6,14 @@
 #include "base/arena.h"
 
 typedef struct hw_sample {
-    const char *what; /* an op's name */
-    uint64_t form;    /* ir_node_form of what was measured */
+    const char *what; /* as hw_point's: an op, a collective and its ranks */
+    uint64_t form;    /* ir_node_form of what was measured; of a collective's
+                         bytes */
     double work;      /* as hw_point's */
     int32_t pass;
-    double seconds; /* median of `count` timings */
+    bool in_step;   /* of a run, among the step's other tasks; else alone, over
+                       and over */
+    double seconds; /* mean of `count` timings */
     int32_t count;
 } hw_sample;
 

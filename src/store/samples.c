@@ -5,6 +5,7 @@
 #include "base/hash.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 fs_status store_machine(store_db *db, uint64_t fingerprint, const char *host,
                         const char *facts, fs_err *err)
@@ -28,8 +29,8 @@ static fs_status write_samples(store_db *db, sqlite3_stmt *statement,
     store_now(now);
     for (int32_t i = 0; i < rows->n; i++) {
         const store_sample *s = &rows->at[i];
-        store_bind(statement, "xtxirrit", rows->fingerprint, s->what, s->form,
-                   (int64_t)s->pass, s->work, s->seconds, (int64_t)s->count,
+        store_bind(statement, "xtxtirrit", rows->fingerprint, s->what, s->form,
+                   s->in_step ? "step" : "alone", (int64_t)s->pass, s->work, s->seconds, (int64_t)s->count,
                    now);
         FS_TRY(store_step(db, statement, err));
     }
@@ -41,7 +42,7 @@ fs_status store_samples(store_db *db, uint64_t fingerprint,
 {
     const sample_rows rows = {fingerprint, samples, n};
     return store_in_transaction(
-        db, "INSERT OR REPLACE INTO samples VALUES(?,?,?,?,?,?,?,?)",
+        db, "INSERT OR REPLACE INTO samples VALUES(?,?,?,?,?,?,?,?,?)",
         write_samples, &rows, 0, err);
 }
 
@@ -56,6 +57,7 @@ static store_sample sample_of_row(sqlite3_stmt *row, fs_arena *arena)
         .work = sqlite3_column_double(row, 3),
         .seconds = sqlite3_column_double(row, 4),
         .count = sqlite3_column_int(row, 5),
+        .in_step = strcmp((const char *)sqlite3_column_text(row, 6), "step") == 0,
     };
 }
 
@@ -66,9 +68,9 @@ fs_status store_samples_read(store_db *db, uint64_t fingerprint,
     FS_VEC(store_sample) rows = {0};
     sqlite3_stmt *statement;
     FS_TRY(store_prepare(db,
-                         "SELECT what, form, pass, work, seconds, count"
+                         "SELECT what, form, pass, work, seconds, count, place"
                          " FROM samples WHERE fingerprint=?"
-                         " ORDER BY what, form, pass",
+                         " ORDER BY what, form, place, pass",
                          err, &statement));
     store_bind(statement, "x", fingerprint);
     int got;

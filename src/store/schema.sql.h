@@ -74,14 +74,15 @@ static const char store_schema_4[] =
     "  ON DELETE CASCADE,"
     " what TEXT NOT NULL,"  /* the op */
     " form TEXT NOT NULL,"  /* digest of its local shapes */
+    " place TEXT NOT NULL," /* measured alone, or within a step */
     " pass INTEGER NOT NULL, work REAL NOT NULL," /* flop, or bytes */
     " seconds REAL NOT NULL, count INTEGER NOT NULL, measured TEXT NOT NULL,"
-    " PRIMARY KEY(fingerprint, what, form, pass)) WITHOUT ROWID;"
+    " PRIMARY KEY(fingerprint, what, form, place, pass)) WITHOUT ROWID;"
     "CREATE VIEW points AS"
-    " SELECT fingerprint, what, form, work, avg(seconds) AS mean_s,"
+    " SELECT fingerprint, what, form, place, work, avg(seconds) AS mean_s,"
     "  sqrt(max(0, avg(seconds * seconds) - avg(seconds) * avg(seconds)))"
     "   AS deviation_s,"
     "  sum(count) AS count, max(measured) AS measured"
-    " FROM samples GROUP BY fingerprint, what, form;";
+    " FROM samples GROUP BY fingerprint, what, form, place;";
 
 #endif

@@ -86,6 +86,7 @@ fs_status store_residuals(store_db *db, int64_t run, const store_residual *rows,
 typedef struct store_sample {
     const char *what;
     uint64_t form;
+    bool in_step; /* measured within one; else alone */
     int32_t pass, count;
     double work, seconds;
 } store_sample;
