@@ -140,11 +140,11 @@ static void test_points(const net *n)
     tap_near(matmul_by(n, two, 2), 2.5e-4, 1e-9,
              "behind two points: their line goes on");
     hw_point falls[] = {{"matmul", w / 4, 2e-4}, {"matmul", w / 2, 1e-4}};
-    tap_near(matmul_by(n, falls, 2), 2e-4, 1e-9,
-             "a line that falls does not go on");
+    tap_near(matmul_by(n, falls, 2), 3e-4, 1e-9,
+             "where there is none that rises the last rate goes on");
 }
 
-/* Under load some points come out too long. */
+/* Shapes of less work may take longer than others of more. */
 static void test_monotone(const net *n)
 {
     double w = 2.0 * 64 * 128 * 256;
@@ -154,8 +154,8 @@ static void test_monotone(const net *n)
                             {"matmul", 4 * w, 5e-4}};
     hw_point copy[4];
     memcpy(copy, disturbed, sizeof copy);
-    tap_near(matmul_by(n, disturbed, 4), 2.5e-4, 1e-9,
-             "a point takes no longer than one with more work");
+    tap_near(matmul_by(n, disturbed, 4), 4.75e-4, 1e-9,
+             "a point above one with more work: both are their mean");
     tap_ok(disturbed[1].seconds == copy[1].seconds,
            "and stays with the cluster as it was measured");
     double before = 0;

@@ -59,10 +59,12 @@ static void test_points(const hw_device *device)
         if (i == 0)
             continue;
         int by_name = strcmp(p[-1].what, p->what);
-        unsorted += by_name > 0 || (by_name == 0 && p[-1].work >= p->work);
+        bool by_form = p[-1].form < p->form ||
+                       (!p->form && !p[-1].form && p[-1].work < p->work);
+        unsorted += by_name > 0 || (by_name == 0 && !by_form);
     }
     tap_equal_int(rare, 0, "every op that matters has at least 3 points");
-    tap_equal_int(unsorted, 0, "points are sorted by op, then work");
+    tap_equal_int(unsorted, 0, "points are sorted by op, form and work, each once");
     tap_equal_int(odd, 0, "work and seconds are positive");
     tap_ok(count_points(device, ir_op_class_name(IR_CLASS_POINTWISE)) > 2,
            "an op without points of its own finds those of its class");

@@ -242,7 +242,8 @@ static void test_migration(void)
     int64_t id = 0;
     store_run_begin(db, &run, &err, &id);
     store_close(db);
-    raw("DROP TABLE clusters; DROP TABLE models;"
+    raw("DROP VIEW points; DROP TABLE samples; DROP TABLE machines;"
+        "DROP TABLE residuals; DROP TABLE clusters; DROP TABLE models;"
         "ALTER TABLE steps DROP COLUMN skipped; PRAGMA user_version=1");
     err = (fs_err){0};
     tap_equal_int(store_open(path, &err, &db), FS_OK, "version 1 is opened");

@@ -14,6 +14,37 @@ fs_status cli_predict(cli *c, const cli_plan *p, plan_trace *trace,
                    c->arena, &c->err, out);
 }
 
+void cli_tell_evidence(cli *c, const cli_plan *p, const plan_timing *timing)
+{
+    double sum[PLAN_MEASURED + 1] = {0}, all = 0;
+    for (int32_t r = 0; r < p->plan->n_roles; r++) {
+        const plan_role *role = &p->plan->roles[r];
+        for (int32_t t = 0; t < role->n_tasks; t++) {
+            const plan_demand *d = &timing->demand[r][t];
+            const double times = plan_phase_once(role->tasks[t].phase)
+                                     ? 1
+                                     : p->plan->micro_batches;
+            sum[d->known] += role->n_ranks * times * d->total_s;
+            all += role->n_ranks * times * d->total_s;
+        }
+    }
+    if (all <= 0)
+        return;
+    for (int k = 0; k <= PLAN_MEASURED; k++)
+        sum[k] /= all;
+    json_object_set_new(c->result, "evidence",
+                        json_pack("{s:f, s:f, s:f}", "measured",
+                                  sum[PLAN_MEASURED], "interpolated",
+                                  sum[PLAN_INTERPOLATED], "formula",
+                                  sum[PLAN_BY_FORMULA]));
+    if (sum[PLAN_BY_FORMULA] < 1)
+        cli_say(c,
+                "evidence        %.0f %% of the seconds measured in these "
+                "shapes, %.0f %% between measured points, %.0f %% by rates\n",
+                100 * sum[PLAN_MEASURED], 100 * sum[PLAN_INTERPOLATED],
+                100 * sum[PLAN_BY_FORMULA]);
+}
+
 void cli_tell_cores(cli *c, const hw_cluster *cluster)
 {
     double most = 1;

@@ -12,6 +12,11 @@ enum { CLI_SIM_STEPS = 4 };
 fs_status cli_predict(cli *c, const cli_plan *p, plan_trace *trace,
                       sim_result *out);
 
+/* Of a predicted timing: what part of the seconds was measured in these very
+ * shapes, lies between measured points, is by the machine's rates. "evidence":
+ * {measured, interpolated, formula}. */
+void cli_tell_evidence(cli *c, const cli_plan *p, const plan_timing *timing);
+
 /* Says so where ranks outnumber cores: a prediction for them counts it.
  * "ranks_per_core": 1 where none share. */
 void cli_tell_cores(cli *c, const hw_cluster *cluster);

@@ -32,12 +32,28 @@ struct cost_model {
     double busy;          /* fraction of the time that a device has work */
 };
 
-/* What disturbs a measurement only adds to it, and more work of one kernel
- * takes no less time: a point is at most what any with more work took. */
+/* More work of one op takes no less time, but shapes of as much work may differ
+ * several times over: where a point is below those before it, all of them
+ * become their mean (pool adjacent violators: the nearest curve that does not
+ * fall, Barlow et al. 1972). A lower curve would make what nobody measured look
+ * faster than what was, and search would choose that. */
 static void make_monotone(hw_point *points, int32_t n)
 {
-    for (int32_t i = n - 2; i >= 0; i--)
-        points[i].seconds = fmin(points[i].seconds, points[i + 1].seconds);
+    for (int32_t i = 1; i < n; i++) {
+        int32_t first = i;
+        double mean = points[i].seconds;
+        while (first > 0 && points[first - 1].seconds > mean) {
+            const double pooled = points[first - 1].seconds;
+            double sum = 0;
+            while (first > 0 && points[first - 1].seconds == pooled)
+                first--;
+            for (int32_t k = first; k <= i; k++)
+                sum += points[k].seconds;
+            mean = sum / (i + 1 - first);
+            for (int32_t k = first; k <= i; k++)
+                points[k].seconds = mean;
+        }
+    }
 }
 
 /* The curve of an op or a class. Points are sorted by name, then form, of which
