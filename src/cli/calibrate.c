@@ -9,6 +9,7 @@
 #include "cli/tuning.h"
 #include "exec/exec.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,21 +98,31 @@ static double own_seconds(const plan *p, const plan_timing *measured)
     return sum;
 }
 
-/* Of all ranks alike, in one stage, each on a core of its own: what a step
- * takes longer than its tasks. */
-static hw_sample pace_of(cli *c, const cli_plan *p, const exec_result *r,
-                         int32_t pass)
+/* A step, and `work` as exec.h says of `what`. */
+static hw_sample step_sample(cli *c, const cli_plan *p, const char *what,
+                             double work, const exec_result *r, int32_t pass)
 {
     return (hw_sample){
-        .what = fs_printf(c->arena, "%s/%d", EXEC_PACE, p->cluster->n_devices),
+        .what = fs_printf(c->arena, "%s/%d", what, p->cluster->n_devices),
         .form = p->plan->digest,
-        .work = own_seconds(p->plan, r->measured),
+        .work = work,
         .pass = pass,
         .in_step = true,
         .seconds = r->step_median_s,
         .count = 1};
 }
 
+/* Beside the arena, of the rank that has most. */
+static double process_bytes(const cli_plan *p, const exec_result *r)
+{
+    double most = 0;
+    for (int32_t k = 0; k < p->cluster->n_devices; k++)
+        most = fmax(most, (double)(r->process_bytes[k] - r->touched_bytes[k]));
+    return most;
+}
+
+/* Of all ranks alike, in one stage, each on a core of its own: what a step
+ * takes longer than its tasks is waiting for each other. */
 static bool tells_pace(const cli_plan *p)
 {
     const hw_group *group = &p->cluster->groups[0];
@@ -119,40 +130,41 @@ static bool tells_pace(const cli_plan *p)
            hw_core_share(group, group->devices_per_node) <= 1;
 }
 
-static fs_status run_plan(cli *c, const char *file, int32_t pass,
+static fs_status run_plan(cli *c, const cli_plan *p, int32_t pass,
                           const keeping *k)
 {
     enum { STEPS = 6, WARM_UP = 2 };
-    cli_plan p = {0};
     exec_data data = {0};
     exec_result result;
     ir_train_options tuning;
-    fs_status status = cli_plan_open(c, file, &p);
-    if (status == FS_OK)
-        status = cli_tuning(c, p.model.origin.optimizer, &tuning);
-    if (status == FS_OK)
-        status = cli_data_open(&p.model, "synthetic", 0, c->arena, &c->err,
-                               &data);
+    FS_TRY(cli_tuning(c, p->model.origin.optimizer, &tuning));
+    FS_TRY(cli_data_open(&p->model, "synthetic", 0, c->arena, &c->err, &data));
     const exec_options options = {.steps = STEPS,
                                   .kernels = "auto",
                                   .tuning = &tuning,
                                   .warmup = WARM_UP};
-    if (status == FS_OK)
-        status = exec_run(c->world, p.model.graph, p.cluster, p.plan, &data,
-                          &options, c->arena, &c->err, &result);
+    fs_status status =
+        exec_run(c->world, p->model.graph, p->cluster, p->plan, &data, &options,
+                 c->arena, &c->err, &result);
     if (status == FS_OK && exec_world_rank(c->world) == 0) {
         hw_sample *samples;
         int32_t n;
-        exec_list_samples(p.model.graph, p.plan, result.measured, pass,
+        exec_list_samples(p->model.graph, p->plan, result.measured, pass,
                           c->arena, &samples, &n);
         status = keep_samples((void *)k, samples, n, &c->err);
-        const hw_sample pace = pace_of(c, &p, &result, pass);
-        if (status == FS_OK && tells_pace(&p))
-            status = keep_samples((void *)k, &pace, 1, &c->err);
+        /* A process that has run other plans has their remains too. */
+        const bool alone = c->args.n_operands == 2;
+        const hw_sample of_step =
+            alone ? step_sample(c, p, EXEC_PROCESS, process_bytes(p, &result),
+                                &result, pass)
+                  : step_sample(c, p, EXEC_PACE,
+                                own_seconds(p->plan, result.measured), &result,
+                                pass);
+        if (status == FS_OK && (alone || tells_pace(p)))
+            status = keep_samples((void *)k, &of_step, 1, &c->err);
     }
     if (data.close)
         data.close(data.ctx);
-    cli_plan_close(&p);
     return status;
 }
 
@@ -161,12 +173,19 @@ static fs_status run_plan(cli *c, const char *file, int32_t pass,
 static fs_status run_plans(cli *c, int32_t rounds, int32_t pass,
                            const keeping *k)
 {
-    for (int32_t round = 0; round < rounds; round++)
-        for (int i = 1; i < c->args.n_operands; i++)
-            FS_TRY(exec_world_agree(
-                c->world, run_plan(c, c->args.operands[i], pass++, k),
-                &c->err));
-    return FS_OK;
+    const int n = c->args.n_operands;
+    cli_plan *plans = fs_new(c->arena, cli_plan, n);
+    fs_status status = FS_OK;
+    for (int i = 1; status == FS_OK && i < n; i++)
+        status = cli_plan_open(c, c->args.operands[i], &plans[i]);
+    status = exec_world_agree(c->world, status, &c->err);
+    for (int32_t round = 0; status == FS_OK && round < rounds; round++)
+        for (int i = 1; status == FS_OK && i < n; i++)
+            status = exec_world_agree(
+                c->world, run_plan(c, &plans[i], pass++, k), &c->err);
+    for (int i = 1; i < n; i++)
+        cli_plan_close(&plans[i]);
+    return status;
 }
 
 static int32_t next_pass(const hw_sample *samples, int32_t n)
@@ -268,6 +287,7 @@ fs_status cli_probe(cli *c, int32_t passes, hw_cluster **out)
 fs_status cli_probe_plans(cli *c, int32_t passes, const char *const *plans,
                           int32_t ranks, hw_cluster *cluster)
 {
+    const char *const alone[] = {plans[0], NULL};
     const char *file;
     hw_sample *samples;
     int32_t n;
@@ -276,8 +296,10 @@ fs_status cli_probe_plans(cli *c, int32_t passes, const char *const *plans,
     const cli_machine machine = cli_machine_of(c, now);
     FS_TRY(cli_scratch_file(c, "probe.json", &file));
     fs_progress("running plans to measure (%d passes)", passes);
-    const fs_status status =
+    fs_status status =
         cli_start_ranks(c, ranks, words_of(c, file, passes, plans));
+    if (status == FS_OK && plans[1])
+        status = cli_start_ranks(c, ranks, words_of(c, file, 1, alone));
     fs_progress("%s", "");
     FS_TRY(status);
     FS_TRY(read_samples(c, c->db, machine.digest, &samples, &n));
@@ -294,6 +316,7 @@ static bool tries(const search_recipe *r, int32_t ranks, int64_t batch)
 {
     return r->dp * r->tp == ranks &&
            batch % ((int64_t)r->dp * r->micro_batches) == 0 &&
+           r->zero != 2 && /* whose states lie as those of 1, the rest as 3's */
            (r->zero == 0 || (r->dp > 1 && r->micro_batches == 1));
 }
 

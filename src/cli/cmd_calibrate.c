@@ -149,16 +149,27 @@ static void tell(cli *c, const hw_cluster *cluster, const cli_machine *machine)
         cli_say(c, "written to %s\n", c->args.output);
 }
 
-/* A network is planned on what is known of the machine so far. */
+/* A network is planned on what is known of the machine so far: what nobody has
+ * measured may look better than it is, and is then chosen. So plans are made
+ * anew with what was measured of the ones before, a few times. */
 static fs_status measure_model(cli *c, const char *model, int32_t passes,
                                hw_cluster *cluster)
 {
-    const char *const *plans = NULL;
+    enum { ROUNDS = 3 };
     hw_cluster *seen = fs_memdup(c->arena, cluster, sizeof *cluster);
-    seen->groups = fs_memdup(c->arena, cluster->groups, sizeof *seen->groups);
-    cli_see_local(c, seen);
-    FS_TRY(cli_usual_plans(c, model, seen, &plans));
-    return cli_probe_plans(c, passes, plans, seen->n_devices, cluster);
+    for (int32_t round = ROUNDS; round >= 1; round--) {
+        const char *const *plans;
+        seen->groups =
+            fs_memdup(c->arena, cluster->groups, sizeof *seen->groups);
+        cli_see_local(c, seen);
+        FS_TRY(cli_usual_plans(c, model, seen, &plans));
+        const int32_t share = (passes + round - 1) / round;
+        FS_TRY(cli_probe_plans(c, share, plans, seen->n_devices, cluster));
+        passes -= share;
+        if (passes < 1)
+            break;
+    }
+    return FS_OK;
 }
 
 static fs_status forget(cli *c, const cli_machine *machine)

@@ -160,6 +160,29 @@ static json_t *integer_list(const int64_t *values, int32_t n)
     return list;
 }
 
+static int64_t most(const int64_t *values, int32_t n)
+{
+    int64_t best = 0;
+    for (int32_t i = 0; i < n; i++)
+        best = values[i] > best ? values[i] : best;
+    return best;
+}
+
+static int64_t planned_peak(const plan *p)
+{
+    int64_t best = 0;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        best = p->roles[r].arena_bytes > best ? p->roles[r].arena_bytes : best;
+    return best;
+}
+
+/* Of the fullest rank; 0: this machine's processes were not measured. */
+static double predicted_process(const cli_plan *p)
+{
+    const double beside = p->cluster->groups[0].process_bytes;
+    return beside > 0 ? beside + (double)planned_peak(p->plan) : 0;
+}
+
 static void fill_json(cli *c, const cli_plan *p, const cli_outcome *o,
                       const sim_result *sim)
 {
@@ -186,6 +209,10 @@ static void fill_json(cli *c, const cli_plan *p, const cli_outcome *o,
                         integer_list(r->rss_growth_bytes, o->ranks));
     json_object_set_new(out, "ranks", json_integer(o->ranks));
     json_object_set_new(out, "predicted_step_s", json_real(sim->iteration_s));
+    json_object_set_new(out, "predicted_process_bytes",
+                        predicted_process(p) > 0
+                            ? json_integer((json_int_t)predicted_process(p))
+                            : json_null());
     json_object_set_new(out, "weights_digest", json_string(digest));
     cli_plan_digest(c, p);
 }
@@ -216,33 +243,28 @@ static void keep(cli *c, const cli_plan *p, const cli_outcome *o,
     cli_figure(c, "loss_first", r->losses[0], "");
     cli_figure(c, "loss_last", r->losses[o->steps - 1], "");
     cli_figure(c, "replayed_step_s", residuals->replayed_s, "s");
+    cli_figure(c, "process_bytes", (double)most(r->process_bytes, o->ranks),
+               "B");
+    if (predicted_process(p) > 0)
+        cli_figure(c, "predicted_process_bytes", predicted_process(p), "B");
     keep_rows(c, p, o, &c->late);
     cli_residuals_keep(c, residuals, &c->late);
 }
 
-static int64_t most(const int64_t *values, int32_t n)
-{
-    int64_t best = 0;
-    for (int32_t i = 0; i < n; i++)
-        best = values[i] > best ? values[i] : best;
-    return best;
-}
-
-static int64_t planned_peak(const plan *p)
-{
-    int64_t best = 0;
-    for (int32_t r = 0; r < p->n_roles; r++)
-        best = p->roles[r].arena_bytes > best ? p->roles[r].arena_bytes : best;
-    return best;
-}
-
-static void memory_row(report_table *t, const char *what, int64_t bytes)
+/* predicted: 0 where nobody can. */
+static void memory_row(report_table *t, const char *what, double predicted,
+                       int64_t bytes)
 {
     char text[32];
     report_table_cell(t, "%s", what);
-    report_table_cell(t, "%s", "");
+    report_table_cell(t, "%s",
+                      predicted > 0 ? fs_human_bytes(text, predicted) : "");
     report_table_cell(t, "%s", fs_human_bytes(text, (double)bytes));
-    report_table_cell(t, "%s", "");
+    if (predicted > 0)
+        report_table_cell(t, "%+.1f %%",
+                          100 * (predicted / (double)bytes - 1));
+    else
+        report_table_cell(t, "%s", "");
 }
 
 /* Beyond this fraction the figures of the machine are worth a doubt. */
@@ -278,8 +300,9 @@ static void final_table(cli *c, const cli_plan *p, const cli_outcome *o,
     report_table_cell(&t, "%s", fs_human_bytes(a, (double)planned));
     report_table_cell(&t, "%s", fs_human_bytes(b, (double)got));
     report_table_cell(&t, "%s", planned == got ? "exact" : "DIFFERS");
-    memory_row(&t, "  of it touched", most(r->touched_bytes, o->ranks));
-    memory_row(&t, "  whole process", most(r->process_bytes, o->ranks));
+    memory_row(&t, "  of it touched", 0, most(r->touched_bytes, o->ranks));
+    memory_row(&t, "  whole process", predicted_process(p),
+               most(r->process_bytes, o->ranks));
     report_table_cell(&t, "loss, first step");
     report_table_cell(&t, "%s", "");
     report_table_cell(&t, "%.4f", r->losses[0]);

@@ -156,6 +156,8 @@ fs_status exec_probe(exec_world *world, const exec_probe_options *options,
 /* Samples of whole steps: seconds, and work is what a rank's own tasks add up
  * to. "pace/2": of 2 ranks. */
 #define EXEC_PACE "pace"
+/* Likewise, and work is the bytes that a rank's process has beside its arena. */
+#define EXEC_PROCESS "process"
 /* All samples of a machine (their order changes) as the figures of a device.
  * What was measured within steps counts, where there is such; of several passes
  * the mean without the slowest. */

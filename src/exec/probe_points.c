@@ -150,9 +150,18 @@ static double memory_rate(const point_list *points)
     return best_rate(points, "add");
 }
 
-static bool is_pace(const hw_point *point)
+/* "pace/2" is of 2 ranks; 0: it is of something else. */
+static int32_t ranks_of(const hw_point *point, const char *what)
 {
-    return strncmp(point->what, EXEC_PACE "/", sizeof EXEC_PACE) == 0;
+    const size_t n = strlen(what);
+    return strncmp(point->what, what, n) == 0 && point->what[n] == '/'
+               ? atoi(point->what + n + 1)
+               : 0;
+}
+
+static bool is_of_step(const hw_point *point)
+{
+    return ranks_of(point, EXEC_PACE) || ranks_of(point, EXEC_PROCESS);
 }
 
 /* By how much steps take longer than their tasks, per deviation. */
@@ -162,13 +171,26 @@ static double jitter_of(const point_list *forms)
     int32_t n = 0;
     for (int32_t i = 0; i < forms->n; i++) {
         const hw_point *p = &forms->at[i];
-        if (!is_pace(p))
+        const int32_t ranks = ranks_of(p, EXEC_PACE);
+        if (ranks < 2)
             continue;
-        const int32_t ranks = atoi(p->what + sizeof EXEC_PACE);
         sum += (p->seconds / p->work - 1) / (sqrt(2 * log(ranks)) - 0.55);
         n++;
     }
     return n ? fmax(0, sum / n) : 0;
+}
+
+static double process_bytes_of(const point_list *forms)
+{
+    double sum = 0;
+    int32_t n = 0;
+    for (int32_t i = 0; i < forms->n; i++) {
+        if (!ranks_of(&forms->at[i], EXEC_PROCESS))
+            continue;
+        sum += forms->at[i].work;
+        n++;
+    }
+    return n ? sum / n : 0;
 }
 
 void exec_probe_take(hw_sample *samples, int32_t n, hw_group *group,
@@ -190,8 +212,9 @@ void exec_probe_take(hw_sample *samples, int32_t n, hw_group *group,
     device->memory_efficiency = 1.0;
     device->source = "measured on this host";
     group->jitter = jitter_of(&forms);
+    group->process_bytes = process_bytes_of(&forms);
     for (int32_t i = 0; i < forms.n; i++)
-        if (!is_pace(&forms.at[i]))
+        if (!is_of_step(&forms.at[i]))
             fs_push(arena, &curves, forms.at[i]);
     device->points = curves.at;
     device->n_points = curves.n;

@@ -56,6 +56,8 @@ typedef struct hw_group {
     double jitter; /* of ranks that work between meetings, where each has a core
                       of its own: cost_slowest_of(n) times this is what n take
                       longer than one's own tasks add up to, measured */
+    double process_bytes; /* that a rank's process has resident beside its arena,
+                             measured; 0: not known */
     int32_t cores_per_node; /* > 0: the devices of a node are processes that
                                share this many cores; 0: they share nothing */
     hw_wiring wiring;

@@ -212,8 +212,7 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
 {
     static const char *const keys[] = {
         "nodes", "devices_per_node", "cores_per_node", "turn_s", "jitter",
-        "device",
-        "inner", "memory",           "wiring",         NULL};
+        "process_bytes", "device", "inner", "memory", "wiring", NULL};
     fs_json in;
     int64_t nodes, devices, cores = 0;
     FS_TRY(fs_json_item(list, i, err, &in));
@@ -221,6 +220,9 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
     FS_TRY(fs_json_int(&in, "nodes", 1, HW_MAX_DEVICES, err, &nodes));
     FS_TRY(
         fs_json_int(&in, "devices_per_node", 1, HW_MAX_DEVICES, err, &devices));
+    if (fs_json_has(&in, "process_bytes"))
+        FS_TRY(read_figure(&in, "process_bytes", &size_bytes, err,
+                           &out->process_bytes));
     if (fs_json_has(&in, "jitter"))
         FS_TRY(read_figure(&in, "jitter", &share, err, &out->jitter));
     if (fs_json_has(&in, "turn_s"))
@@ -442,6 +444,8 @@ static json_t *group_json(const hw_group *group, bool figures)
     fs_json_set_int(out, "devices_per_node", group->devices_per_node);
     fs_json_set_int(out, "cores_per_node", group->cores_per_node);
     fs_json_set_real(out, "turn_s", group->turn_s);
+    if (group->process_bytes > 0)
+        fs_json_set_real(out, "process_bytes", group->process_bytes);
     if (group->jitter > 0)
         fs_json_set_real(out, "jitter", group->jitter);
     json_object_set_new(out, "device", device_json(&group->device, figures));
