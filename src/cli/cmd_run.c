@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "cli/calibrate.h"
 #include "cli/data.h"
 #include "cli/outcome.h"
 #include "cli/predict.h"
@@ -63,6 +64,23 @@ static fs_status check_backend(cli *c)
                    text);
 }
 
+/* The plan runs all the same, but what it is predicted to take is of another
+ * processor, or of other libraries. */
+static fs_status warn_of_machine(cli *c, const cli_plan *p)
+{
+    hw_cluster *now;
+    if (!p->cluster->machine || c->quiet || cli_am_rank())
+        return FS_OK;
+    FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &now));
+    const cli_machine machine = cli_machine_of(c, now);
+    if (strcmp(machine.fingerprint, p->cluster->machine) != 0)
+        fs_warn("the plan's figures were measured on another machine (%s) "
+                "than this one (%s: %s): predictions are not of it; plan again "
+                "with --cluster local",
+                p->cluster->machine, machine.fingerprint, machine.facts);
+    return FS_OK;
+}
+
 /* Only a plan for processes of a host can run here. */
 static fs_status check_host(cli *c, const cli_plan *p)
 {
@@ -80,7 +98,7 @@ static fs_status check_host(cli *c, const cli_plan *p)
                        "the plan was made for host %s, this is %s: plan again "
                        "here with --cluster local",
                        p->cluster->host, host);
-    return FS_OK;
+    return warn_of_machine(c, p);
 }
 
 static void show_progress(void *ctx, int64_t step, double loss, double step_s)

@@ -20,6 +20,10 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
 flowsearch_LDADD = $(onnx_libs) $(zoo_libs) $(search_libs) $(sim_libs) \
   $(exec_libs) $(report_libs) $(hw_libs) $(ir_libs)
 EXTRA_DIST += src/cli/README.md src/cli/VALIDATE.md src/cli/SIM.md
+check_PROGRAMS += tests/cli_calibrate_test
+tests_cli_calibrate_test_SOURCES = tests/cli_calibrate_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_calibrate_test_LDADD = $(JANSSON_LIBS) $(SQLITE_LIBS) -lm
 check_PROGRAMS += tests/cli_solve_test tests/cli_faults_test tests/cli_interrupt_test \
   tests/cli_messages_test tests/cli_origin_test \
   tests/cli_front_test
