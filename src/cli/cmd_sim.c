@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "cli/interval.h"
 #include "cli/predict.h"
 #include "cli/simulate.h"
 #include "cost/framework.h"
@@ -302,8 +303,10 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     FS_TRY(sim_run(p.model.graph, p.plan, p.cluster, timing, &options, c->arena,
                    &c->err, &sim));
     describe(c, &p, &sim);
-    if (strcmp(timing->source, "predicted") == 0)
+    if (strcmp(timing->source, "predicted") == 0) {
         cli_tell_evidence(c, &p, timing);
+        cli_tell_interval(c, &p, sim.iteration_s);
+    }
     FS_TRY(tell_framework(c, &p));
     if (cli_has_what_if(c))
         cli_tell_what_if(c, &changes, unchanged_s, sim.iteration_s);

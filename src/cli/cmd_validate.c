@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/crew.h"
 #include "base/regex.h"
+#include "cost/residuals.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -353,6 +354,50 @@ static fs_status draw(cli *c, const validating *v, const validate_scores *s)
     return FS_OK;
 }
 
+static const char *kind_of(const char *arch)
+{
+    return strcmp(arch, "cnn") == 0 ? "cnn" : "transformer";
+}
+
+/* "2x8:a100-sxm4-80g" */
+static const char *device_of(const char *cluster)
+{
+    const char *colon = strrchr(cluster, ':');
+    return colon ? colon + 1 : cluster;
+}
+
+/* What predictions of the same regimes are worth, for those to come. */
+static fs_status write_residuals(cli *c, const validating *v)
+{
+    const char *file = c->args.residuals;
+    cost_measured *runs = fs_new(c->arena, cost_measured, v->n + 1);
+    cost_residuals made;
+    int32_t n = 0;
+    for (int32_t i = 0; i < v->n; i++) {
+        const validate_case *t = &v->cases[i];
+        const double error = validate_error(t, &v->predicted[i]);
+        if (isnan(error) || v->predicted[i].anchor >= 0)
+            continue; /* told from another row: it says less than it seems */
+        const int64_t per_node = t->row->gpus_per_node;
+        const int32_t devices = (int32_t)t->row->gpus;
+        const bool one = per_node <= 0 ? devices <= 8 : devices <= per_node;
+        runs[n++] = (cost_measured){kind_of(t->row->arch), device_of(t->cluster),
+                                    cost_scale_name(devices, one ? 1 : 2),
+                                    1 / (1 + error)};
+    }
+    cost_residuals_make(runs, n, c->arena, &made);
+    json_t *root = json_object();
+    fs_json_set_text(root, "source",
+                     fs_printf(c->arena, "flowsearch validate %s --residuals",
+                               c->args.operands[0]));
+    json_object_set_new(root, "regimes", cost_residuals_json(&made));
+    const fs_status status = fs_json_save(root, file, &c->err);
+    json_decref(root);
+    FS_TRY(status);
+    cli_say(c, "residuals       of %d regimes: %s\n", made.n, file);
+    return FS_OK;
+}
+
 static fs_status check_bound(cli *c, const validate_scores *s)
 {
     const double most = c->args.max_error;
@@ -385,6 +430,8 @@ fs_status cli_cmd_validate(cli *c)
         FS_TRY(report_check_picture(c->args.output, &c->err));
         FS_TRY(cli_check_writable(c, c->args.output));
     }
+    if (c->args.residuals)
+        FS_TRY(cli_check_writable(c, c->args.residuals));
     validating v = {.c = c};
     FS_TRY(validate_open_frameworks(c->data_dir, c->arena, &c->err,
                                     &v.frameworks));
@@ -402,6 +449,8 @@ fs_status cli_cmd_validate(cli *c)
     json_object_set_new(c->result, "mem_mape", real_or_null(s.bytes_mape));
     json_object_set_new(c->result, "coverage", real_or_null(s.coverage));
     tell(c, &v, &s);
+    if (c->args.residuals)
+        FS_TRY(write_residuals(c, &v));
     if (c->args.output)
         FS_TRY(draw(c, &v, &s));
     if (isfinite(s.mape)) {
