@@ -1,17 +1,19 @@
 #!/bin/sh
 # bench_local.sh DIR: calibrates this machine, plans and runs GPT, a CNN and
-# Wide&Deep on 2 and 4 ranks in many ways, and tells how far predictions were
-# off. What is measured stays in DIR/local.db: broken off, it goes on there.
-# BENCH_STEPS: steps of a run (30); BENCH_ROUNDS: runs of each plan (3).
+# Wide&Deep on 2 and 4 ranks in many ways, some over links of a limited rate,
+# and tells how far predictions were off. What is measured stays in DIR: broken
+# off, it goes on there.
+# BENCH_STEPS: steps of a run (24); BENCH_ROUNDS: runs of each plan (3);
+# BENCH_PLANS: a list like bench_local.txt.
 set -eu
 dir=$1
+where=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
 flowsearch=${FLOWSEARCH:-$PWD/flowsearch}
-steps=${BENCH_STEPS:-30}
+steps=${BENCH_STEPS:-24}
 rounds=${BENCH_ROUNDS:-3}
-mkdir -p "$dir"
-cd "$dir"
-db="--db local.db"
+list=${BENCH_PLANS:-$here/bench_local.txt}
+export FLOWSEARCH="$flowsearch"
 
 model_of() {
   case $1 in
@@ -21,41 +23,74 @@ model_of() {
   esac
 }
 batch_of() {
-  case $1 in gpt) echo 16 ;; cnn) echo 16 ;; wide) echo 256 ;; esac
+  case $1 in gpt | cnn) echo 16 ;; wide) echo 256 ;; esac
+}
+plans() { # of a place
+  grep "^$where " "$list"
 }
 
-plans=$here/bench_local.txt
-grep -v '^#' "$plans" | cut -d' ' -f1,2 | sort -u | while read -r net ranks; do
-  [ -e "done-calibrate-$net-$ranks" ] && continue
-  "$flowsearch" calibrate "$(model_of "$net")" --batch "$(batch_of "$net")" \
-    --ranks "$ranks" $db > "calibrate-$net-$ranks.txt"
-  : > "done-calibrate-$net-$ranks"
-done
-
-number=0
-grep -v '^#' "$plans" > plans.txt
-while read -r net ranks recipe; do
-  number=$((number + 1))
-  [ -e "$number.plan.json" ] && continue
-  # shellcheck disable=SC2086
-  "$flowsearch" plan "$(model_of "$net")" --cluster local --ranks "$ranks" \
-    --batch "$(batch_of "$net")" $recipe $db -o "$number.plan.json" \
-    > "$number.plan.txt" || echo "no plan: $net $ranks $recipe"
-done < plans.txt
-
+calibrate() {
+  plans | cut -d' ' -f2,3 | sort -u | while read -r net ranks; do
+    [ -e "calibrated-$net-$ranks" ] && continue
+    echo "calibrate $where $net $ranks" >&2
+    "$flowsearch" calibrate "$(model_of "$net")" --batch "$(batch_of "$net")" \
+      --ranks "$ranks" --passes 3 --db "../$where.db" > calibrate.txt
+    mv calibrate.txt "calibrated-$net-$ranks"
+  done
+}
+plan() {
+  number=0
+  plans | while read -r _ net ranks recipe; do
+    number=$((number + 1))
+    [ -e "$number.json" ] && continue
+    # shellcheck disable=SC2086
+    "$flowsearch" plan "$(model_of "$net")" --cluster local --ranks "$ranks" \
+      --batch "$(batch_of "$net")" $recipe --db "../$where.db" \
+      -o "$number.json" > plan.txt
+  done
+}
 # Rounds, not plan by plan: what disturbs a machine for a while disturbs some of
 # each.
-round=0
-while [ $round -lt "$rounds" ]; do
-  round=$((round + 1))
-  number=0
-  while read -r net ranks recipe; do
-    number=$((number + 1))
-    [ -e "$number.plan.json" ] || continue
-    [ -e "$number.run$round.txt" ] && continue
-    "$flowsearch" run "$number.plan.json" --data synthetic --steps "$steps" \
-      $db > run.txt < /dev/null
-    mv run.txt "$number.run$round.txt"
-  done < plans.txt
+run() {
+  for round in $(seq "$rounds"); do
+    number=0
+    plans | while read -r _ net ranks recipe; do
+      number=$((number + 1))
+      [ -e "$number.run$round" ] && continue
+      echo "round $round: $where $net $ranks $recipe" >&2
+      "$flowsearch" run "$number.json" --data synthetic --steps "$steps" \
+        --db "../$where.db" > run.txt < /dev/null
+      mv run.txt "$number.run$round"
+    done
+  done
+}
+
+mkdir -p "$dir"
+cd "$dir"
+if [ -n "$where" ]; then # within that place
+  mkdir -p "$where"
+  cd "$where"
+  if [ "$where" != host ]; then
+    ip link set lo up
+    tc qdisc add dev lo root tbf rate "$where" burst 2mb latency 100ms
+    export OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo
+  fi
+  calibrate
+  plan
+  run
+  exit
+fi
+databases=
+for where in $(grep -v '^#' "$list" | cut -d' ' -f1 | uniq); do
+  if [ "$where" = host ]; then
+    sh "$here/bench_local.sh" "$PWD" "$where"
+  elif unshare -n true 2> /dev/null; then
+    unshare -n sh "$here/bench_local.sh" "$PWD" "$where"
+  else
+    echo "skipped: links of $where want a network namespace (unshare -n)"
+    continue
+  fi
+  databases="$databases $where.db"
 done
-exec "$flowsearch" validate local.db $db
+# shellcheck disable=SC2086
+exec "$flowsearch" validate $databases --db none

@@ -141,7 +141,7 @@ tests_cli_offsets_test_LDADD = $(JANSSON_LIBS) -lm
 tests_bench_SOURCES = tests/bench.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_bench_LDADD = $(JANSSON_LIBS) -lm
-.PHONY: bench bench-models bench-offsets bench-search bench-sim
+.PHONY: bench bench-models bench-offsets bench-search bench-sim bench-local
 bench: all tests/bench tests/bench_check tests/bench_lower
 	@$(AM_TESTS_ENVIRONMENT) tests/bench
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_check
@@ -157,6 +157,14 @@ bench-sim: all tests/bench_sim
 	@echo; echo '## Predictions beside published runs'; echo
 	@$(AM_TESTS_ENVIRONMENT) ./flowsearch validate --db none \
 	  $(srcdir)/datasets/validation/published_runs.csv
+	@echo; echo '## Predictions beside runs on this machine'; echo
+	@$(MAKE) --no-print-directory bench-local
+# Some fifteen minutes; broken off, it goes on where it was. Whoever wants it
+# anew takes away bench-local/.
+bench-local: all
+	@FLOWSEARCH=$(abs_top_builddir)/flowsearch \
+	  $(SHELL) $(srcdir)/tests/bench_local.sh $(abs_top_builddir)/bench-local
+EXTRA_DIST += tests/bench_local.sh tests/bench_local.txt
 
 # docs/coverage.md from the ONNX backend tests (Debian: libonnx-testdata).
 check_SCRIPTS += tests/coverage_test.sh

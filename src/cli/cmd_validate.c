@@ -414,17 +414,26 @@ static fs_status check_bound(cli *c, const validate_scores *s)
                    100 * s->source_mape, 100 * most);
 }
 
+static bool are_databases(const cli *c)
+{
+    for (int i = 0; i < c->args.n_operands; i++) {
+        const char *file = c->args.operands[i];
+        const size_t length = strlen(file);
+        if (length <= 3 || strcmp(file + length - 3, ".db") != 0)
+            return false;
+    }
+    return true;
+}
+
 fs_status cli_cmd_validate(cli *c)
 {
     validate_table table;
+    if (c->args.n_operands > 0 && are_databases(c))
+        return validate_runs(c);
     if (c->args.n_operands != 1)
         return fs_fail(&c->err, FS_INVALID,
-                       "validate wants one FILE.csv of measured runs, or a "
-                       "database FILE.db of one's own");
-    const char *file = c->args.operands[0];
-    const size_t length = strlen(file);
-    if (length > 3 && strcmp(file + length - 3, ".db") == 0)
-        return validate_runs(c, file);
+                       "validate wants one FILE.csv of measured runs, or "
+                       "databases FILE.db of one's own");
     FS_TRY(validate_read(c->args.operands[0], c->arena, &c->err, &table));
     if (c->args.output) {
         FS_TRY(report_check_picture(c->args.output, &c->err));

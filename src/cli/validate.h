@@ -134,8 +134,9 @@ typedef struct validate_scores {
 /* Of n times each: rows, tau (NAN: all are alike) and regret. */
 void validate_order(const double *measured, const double *predicted, int32_t n,
                     validate_group *out);
-/* The runs of a database, each plan's beside what was predicted of it. */
-fs_status validate_runs(cli *c, const char *path);
+/* The runs of the databases that are the operands, each plan's beside what was
+ * predicted of it. */
+fs_status validate_runs(cli *c);
 /* Error of time: predicted / measured - 1; NAN: none. */
 double validate_error(const validate_case *t, const validate_prediction *p);
 double validate_bytes_error(const validate_case *t,

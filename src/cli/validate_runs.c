@@ -21,6 +21,7 @@ typedef struct ran {
 
 typedef struct reading {
     cli *c;
+    const char *within; /* of several databases the one at hand; "" */
     FS_VEC(ran) plans;
 } reading;
 
@@ -74,7 +75,8 @@ static void take_run(void *ctx, int n, const char *const *columns,
     (void)columns;
     if (!values[0] || !values[1])
         return;
-    ran *one = find(r, values[0], values[1]);
+    ran *one = find(r, values[0],
+                    fs_printf(arena, "%s%s", values[1], r->within));
     double *all = fs_new(arena, double, one->n + 1);
     for (int32_t i = 0; i < one->n; i++)
         all[i] = one->measured[i];
@@ -371,17 +373,30 @@ static fs_status score_all(cli *c, reading *r)
     return check_bound(c, median);
 }
 
-fs_status validate_runs(cli *c, const char *path)
+static fs_status read_runs(reading *r, const char *path)
 {
-    reading r = {.c = c};
+    cli *c = r->c;
     store_db *db;
     bool read_only;
     FS_TRY(store_open_reading(path, &c->err, &db, &read_only));
-    const fs_status status = store_query(db, query, take_run, &r, &c->err);
+    const fs_status status = store_query(db, query, take_run, r, &c->err);
     store_close(db);
-    FS_TRY(status);
+    return status;
+}
+
+/* Runs of one network in different databases, as on different links, are plans
+ * of different groups. */
+fs_status validate_runs(cli *c)
+{
+    reading r = {.c = c, .within = ""};
+    for (int i = 0; i < c->args.n_operands; i++) {
+        const char *path = c->args.operands[i];
+        if (c->args.n_operands > 1)
+            r.within = fs_printf(c->arena, " (%s)", path);
+        FS_TRY(read_runs(&r, path));
+    }
     if (!r.plans.n)
         return fs_fail(&c->err, FS_NO, "%s: no run that ended well is in it",
-                       path);
+                       c->args.operands[0]);
     return score_all(c, &r);
 }
