@@ -5,6 +5,9 @@
 
 #include "base/arena.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 typedef struct hw_sample {
     const char *what; /* as hw_point's: an op, a collective and its ranks */
     uint64_t form;    /* ir_node_form of what was measured; of a collective's
