@@ -21,13 +21,17 @@ static inline uint64_t sim_stream_bit(int32_t stream)
     return (uint64_t)1 << (stream < 63 ? stream : 63);
 }
 
-/* A chain over time: [n] of each. */
+/* What a chain does from its start to the end of one of its parts. */
+typedef struct sim_sums {
+    int64_t busy_ns, comm_ns, both_ns, occupied_ns;
+} sim_sums;
+
+/* A chain over time. */
 typedef struct sim_span {
     const plan_chain *chain;
     uint64_t wakes;
-    int64_t *end_ns;            /* since its start */
-    int64_t *busy_ns, *comm_ns; /* by then */
-    int64_t *claims, *releases;
+    int64_t end_ns;                 /* since its start */
+    sim_sums *sums;                 /* [parts] by their ends */
     int64_t peak_bytes, live_bytes; /* above those when the first has claimed:
                                        the most at once, those at its end */
 } sim_span;
@@ -40,14 +44,14 @@ typedef struct sim_meter {
     int64_t live_bytes, peak_bytes;
     /* The chain that runs now, and how far it is counted. */
     const sim_span *span;
-    int64_t span_start_ns, span_busy_ns, span_comm_ns;
-    int32_t ended; /* of its tasks */
+    int64_t span_start_ns;
+    sim_sums counted;
+    int32_t ended; /* of its parts */
     bool claimed;  /* what the next one claims */
 } sim_meter;
 
-/* NULL: one of its tasks takes no time. tasks: of the role. */
-sim_span *sim_span_make(const plan_actors *a, int32_t head,
-                        const plan_chain *chain, const sim_task *tasks,
+/* tasks: of the role. */
+sim_span *sim_span_make(const plan_chain *chain, const sim_task *tasks,
                         fs_arena *arena);
 
 /* Adds the time since the last call; before every change of the counts. What

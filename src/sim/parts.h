@@ -33,6 +33,13 @@ typedef struct sim_line {
                          has the job */
 } sim_line;
 
+/* Chains that begin with a task: that with the stream beside it first. */
+enum { SIM_PAIR, SIM_ALONE, SIM_SPANS };
+typedef struct sim_spans {
+    const sim_span *of[SIM_SPANS];
+    bool looked[SIM_SPANS]; /* for that one */
+} sim_spans;
+
 typedef struct sim_repeats sim_repeats;
 typedef struct sim_watch sim_watch;
 typedef struct sim_noise sim_noise;
@@ -46,9 +53,11 @@ typedef struct simulation {
     int64_t steps, now_ns, sequence;
     bool begun;                  /* at this instant, what starts now */
     int64_t n_events, n_skipped; /* of those, not played */
+    int64_t n_paired;            /* of those, as part of a pair */
     plan_actors **actors;        /* [roles] */
     sim_task **tasks;            /* [roles][tasks] */
-    const sim_span ***spans;     /* [roles][tasks * variants]; NULL: none */
+    plan_chains **chains;        /* [roles]; NULL: none */
+    sim_spans **spans;           /* [roles][tasks * variants] */
     int32_t *first_stream;       /* [roles + 1] */
     int32_t *role_of;            /* [streams] */
     sim_job *jobs;               /* [streams] */

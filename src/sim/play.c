@@ -58,15 +58,17 @@ static void fire(simulation *s, int32_t stream)
     const sim_task *task = head_task(s, stream);
     sim_meter *m = &s->meters[job->role];
     sim_meter_advance(m, s->now_ns, s->begun);
+    if (job->span) {
+        plan_actor_chain_fire(s->actors[job->role], job->stream,
+                              job->span->chain);
+        sim_meter_start(m, job->span, s->now_ns);
+        return;
+    }
     const int64_t bytes = plan_actor_fire(s->actors[job->role], job->stream);
     if (s->watch)
         watch_claims(s, stream);
-    if (job->span) {
-        sim_meter_start(m, job->span, s->now_ns);
-    } else {
-        sim_meter_claim(m, bytes);
-        sim_meter_count(m, task, 1);
-    }
+    sim_meter_claim(m, bytes);
+    sim_meter_count(m, task, 1);
     if (task->on_core) {
         sim_cores_change(&s->resources, job->role, thread_of(task), 1);
         s->cores_change = true;
@@ -146,6 +148,7 @@ static void complete(simulation *s, int32_t stream, int64_t start_ns)
              : complete_task(s, stream);
     s->heads[stream].ready_ns = -1;
     s->touched[r / 64] |= (uint64_t)1 << r % 64;
+    s->n_paired += span && span->chain->beside >= 0 ? span->chain->n : 0;
     count_done(s, step, span ? span->chain->n : 1);
 }
 
@@ -286,22 +289,42 @@ static void start_meeting(simulation *s, int32_t line)
     start_job(s, lead, line, ps_of(seconds));
 }
 
+/* The chain that begins with a head, found when it is first asked for. */
+static const sim_span *find_span(simulation *s, int32_t stream, int32_t kind)
+{
+    const int32_t r = s->jobs[stream].role, local = s->jobs[stream].stream;
+    const int32_t task = s->actors[r]->cursor[local].task;
+    const int32_t variant = plan_actor_variant(s->actors[r], local);
+    sim_spans *spans = &s->spans[r][task * PLAN_CHAIN_VARIANTS + variant];
+    if (spans->looked[kind])
+        return spans->of[kind];
+    const plan_chain *chain =
+        plan_chain_of(s->chains[r], task, variant, kind == SIM_PAIR);
+    if (chain)
+        spans->of[kind] = sim_span_make(chain, s->tasks[r], s->arena);
+    spans->looked[kind] = true;
+    return spans->of[kind];
+}
+
 /* The chain that begins with a head that is ready, if all of it may run. What
  * a trace shows is played task by task. */
-static const sim_span *span_at(const simulation *s, int32_t stream)
+static const sim_span *span_at(simulation *s, int32_t stream)
 {
     const sim_job *job = &s->jobs[stream];
     const plan_actors *a = s->actors[job->role];
-    const plan_cursor *c = &a->cursor[job->stream];
     if (!s->spans[job->role] ||
-        (s->options->trace && c->step >= sim_first_traced(s)))
+        (s->options->trace &&
+         a->cursor[job->stream].step >= sim_first_traced(s)))
         return NULL;
-    const sim_span *span =
-        s->spans[job->role][c->task * PLAN_CHAIN_VARIANTS +
-                            plan_actor_variant(a, job->stream)];
-    if (!span || !plan_actor_chain_ready(a, job->stream, span->chain))
-        return NULL;
-    return span;
+    for (int32_t k = 0; k < SIM_SPANS; k++) {
+        if (k == SIM_PAIR &&
+            !plan_actor_may_pair(a, job->stream, s->chains[job->role]))
+            continue;
+        const sim_span *span = find_span(s, stream, k);
+        if (span && plan_actor_chain_ready(a, job->stream, span->chain))
+            return span;
+    }
+    return NULL;
 }
 
 static void start_span(simulation *s, int32_t stream, const sim_span *span)
@@ -311,7 +334,7 @@ static void start_span(simulation *s, int32_t stream, const sim_span *span)
     job->span = span;
     job->on_core = false;
     fire(s, stream);
-    start_job(s, stream, -1, span->end_ns[span->chain->n - 1] * PS_PER_NS);
+    start_job(s, stream, -1, span->end_ns * PS_PER_NS);
 }
 
 /* The head has become ready: it starts, or waits for those it meets. */

@@ -157,6 +157,7 @@ static bool same_jobs(const mark *was, const mark *is)
         if (a->job != b->job ||
             a->time_ns - was->now_ns != b->time_ns - is->now_ns ||
             x->left_ps != y->left_ps || x->rate != y->rate ||
+            x->span != y->span ||
             was->now_ns - x->updated_ns != is->now_ns - y->updated_ns ||
             x->line != y->line || x->on_core != y->on_core ||
             x->on_link != y->on_link)
