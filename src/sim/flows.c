@@ -461,15 +461,32 @@ static void join_first(sim_flows *f)
         join_held_by(f, f->dirty.at[i]);
 }
 
+/* Of one that is the only one on all its links nothing else is to be found out.
+ */
+static bool fill_lone(sim_flows *f)
+{
+    flow_state *x = &f->flows[f->set.at[0]];
+    for (int32_t k = 0; k < x->n_uses; k++) {
+        const link_state *link = &f->links[x->uses[k].link];
+        if (link->streams != x->uses[k].n)
+            return false;
+    }
+    const candidate own = own_candidate(f, f->set.at[0]);
+    fill_flow(f, x, own.share, own.id < f->n_links ? own.id : BY_LIMIT);
+    return true;
+}
+
 const int32_t *sim_flows_solve(sim_flows *f, int32_t *n)
 {
     f->stamp++;
     f->set.n = f->touched.n = f->changed.n = 0;
     join_first(f);
     f->started.n = f->dirty.n = 0;
-    do
-        fill(f);
-    while (grow(f));
+    if (f->set.n > 0 && (f->set.n > 1 || !fill_lone(f))) {
+        do
+            fill(f);
+        while (grow(f));
+    }
     settle(f);
     *n = f->changed.n;
     return f->changed.at;

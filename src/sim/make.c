@@ -98,6 +98,7 @@ static void make_streams(simulation *s)
 {
     int32_t n = s->first_stream[s->p->n_roles];
     s->role_of = fs_new(s->arena, int32_t, n);
+    s->lanes = fs_new(s->arena, sim_lane, n);
     s->jobs = fs_new(s->arena, sim_job, n);
     s->heads = fs_new(s->arena, sim_head, n);
     s->heap = sim_heap_make(n, s->arena);
@@ -107,6 +108,9 @@ static void make_streams(simulation *s)
             s->heads[i].ready_ns = -1;
             s->jobs[i].role = r;
             s->jobs[i].stream = i - s->first_stream[r];
+            s->lanes[i] = (sim_lane){s->actors[r],
+                                     &s->actors[r]->cursor[s->jobs[i].stream],
+                                     s->tasks[r], &s->meters[r]};
         }
 }
 

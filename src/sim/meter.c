@@ -150,7 +150,7 @@ static void advance_span(sim_meter *m, int64_t now_ns, bool begun)
 
 /* ---- all that runs ---- */
 
-void sim_meter_advance(sim_meter *m, int64_t now_ns, bool begun)
+void sim_meter_pass(sim_meter *m, int64_t now_ns, bool begun)
 {
     if (m->span) {
         advance_span(m, now_ns, begun);

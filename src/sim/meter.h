@@ -57,7 +57,12 @@ sim_span *sim_span_make(const plan_chain *chain, const sim_task *tasks,
 /* Adds the time since the last call; before every change of the counts. What
  * starts at an instant claims its bytes after all that ends then has let go of
  * its own: `begun` tells that it has come to that. */
-void sim_meter_advance(sim_meter *m, int64_t now_ns, bool begun);
+void sim_meter_pass(sim_meter *m, int64_t now_ns, bool begun);
+static inline void sim_meter_advance(sim_meter *m, int64_t now_ns, bool begun)
+{
+    if (m->since_ns != now_ns || m->span)
+        sim_meter_pass(m, now_ns, begun);
+}
 void sim_meter_count(sim_meter *m, const sim_task *task, int32_t change);
 void sim_meter_claim(sim_meter *m, int64_t bytes);
 /* A chain starts; it ends when advanced to its end. */

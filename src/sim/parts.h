@@ -21,6 +21,14 @@ typedef struct sim_job {
     bool on_core, on_link;
 } sim_job;
 
+/* What a stream has to do with, all along. */
+typedef struct sim_lane {
+    plan_actors *actors;
+    const plan_cursor *cursor;
+    const sim_task *tasks; /* of its role */
+    sim_meter *meter;
+} sim_lane;
+
 typedef struct sim_head {
     int64_t ready_ns; /* -1: not seen ready yet */
     bool waits;       /* ready, but another stream's turn to compute */
@@ -60,6 +68,7 @@ typedef struct simulation {
     sim_spans **spans;           /* [roles][tasks * variants] */
     int32_t *first_stream;       /* [roles + 1] */
     int32_t *role_of;            /* [streams] */
+    sim_lane *lanes;             /* [streams] */
     sim_job *jobs;               /* [streams] */
     sim_head *heads;             /* [streams] */
     sim_line *lines;             /* communicators, then channels */
