@@ -333,7 +333,7 @@ static candidate own_candidate(sim_flows *f, int32_t flow)
         const candidate its = {x->uses[k].single ? rest : rest / n,
                                x->uses[k].link, flow};
         most = its.share < most ? its.share : most;
-        own = (link->base_weight == n) & before(&its, &own) ? its : own;
+        own = ((link->base_weight == n) & before(&its, &own)) ? its : own;
     }
     const double wanted = (double)(most + 1);
     for (int32_t k = 0; k < x->n_uses; k++) {
@@ -467,9 +467,11 @@ static bool fill_lone(sim_flows *f)
 {
     flow_state *x = &f->flows[f->set.at[0]];
     for (int32_t k = 0; k < x->n_uses; k++) {
-        const link_state *link = &f->links[x->uses[k].link];
+        link_state *link = &f->links[x->uses[k].link];
         if (link->streams != x->uses[k].n)
             return false;
+        link->rest = link->base_rest;
+        link->weight = link->base_weight;
     }
     const candidate own = own_candidate(f, f->set.at[0]);
     fill_flow(f, x, own.share, own.id < f->n_links ? own.id : BY_LIMIT);
