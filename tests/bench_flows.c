@@ -122,8 +122,8 @@ static void set_ends(player *p)
         p->bps[f] = (double)sim_flows_rate(p->flows, f) * unit;
         const double after_ps = p->left[f] / p->bps[f] * 1e12;
         sim_heap_set(&p->heap,
-                     (sim_event){p->now_ps + (int64_t)(after_ps + 0.5),
-                                 p->sequence++, f / p->t->flows});
+                     sim_event_make(p->now_ps + (int64_t)(after_ps + 0.5),
+                                    p->sequence++, f / p->t->flows));
     }
 }
 
@@ -149,10 +149,11 @@ static double play_ours(tree *t, fs_arena *arena)
         start(&p, at[h]);
     }
     set_ends(&p);
-    while (p.heap.n > 0) {
-        p.now_ps = p.heap.at[0].time_ns;
-        while (p.heap.n > 0 && p.heap.at[0].time_ns == p.now_ps) {
-            const int32_t h = sim_heap_pop(&p.heap).job;
+    const sim_event *next;
+    while ((next = sim_heap_first(&p.heap))) {
+        p.now_ps = next->time_ns;
+        while ((next = sim_heap_first(&p.heap)) && next->time_ns == p.now_ps) {
+            const int32_t h = sim_heap_pop(&p.heap);
             t->all[at[h]].end_s = (double)p.now_ps * 1e-12;
             sim_flows_end(p.flows, at[h]++);
             if (at[h] < (h + 1) * t->flows)

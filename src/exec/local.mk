@@ -44,6 +44,14 @@ tests_sim_bound_test_SOURCES = tests/sim_bound_test.c tests/equal.h \
   tests/equal_strategies.c tests/exec_plans.h tests/zoo_tiny.h tests/tap.h
 tests_sim_bound_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_sim_bound_test_LDADD = $(zoo_libs) $(cost_libs) $(sim_libs) $(exec_libs)
+# Nor does what is played as one differ from what is played one by one.
+check_PROGRAMS += tests/sim_pairs_test
+tests_sim_pairs_test_SOURCES = tests/sim_pairs_test.c tests/equal.h \
+  tests/equal_cases.c tests/equal_graphs.c tests/equal_ops.c \
+  tests/equal_ops.h tests/equal_ops_move.c tests/equal_each.c $(op_cases) \
+  tests/equal_strategies.c tests/exec_plans.h tests/zoo_tiny.h tests/tap.h
+tests_sim_pairs_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_sim_pairs_test_LDADD = $(zoo_libs) $(cost_libs) $(sim_libs) $(exec_libs)
 # 1,000 like them, under several stages per role, are not lowered into a
 # deadlock; 5,000 in `make check-long`.
 check_PROGRAMS += tests/plan_live_test

@@ -92,6 +92,19 @@ static void list_registers(plan_actors *a, fs_arena *arena)
     a->readers = fs_new(arena, int32_t, buffers);
 }
 
+static void add_claims(plan_actors *a)
+{
+    for (int32_t t = 0; t < a->role->n_tasks; t++) {
+        plan_actor_task *task = &a->tasks[t];
+        const int32_t *out = a->in_out + task->first + task->n_in;
+        for (int32_t i = 0; i < task->n_out; i++) {
+            const int64_t bytes = a->registers[out[i]].bytes;
+            task->claims += i < task->n_out_each ? bytes : 0;
+            task->claims_first += bytes;
+        }
+    }
+}
+
 static void link_tasks(plan_actors *a)
 {
     const plan_role *role = a->role;
@@ -162,6 +175,7 @@ plan_actors *plan_actors_create(const plan *p, const plan_role *role,
     a->first_slot = fs_new(arena, int32_t, a->n_sections);
     a->last_slot = fs_new(arena, int32_t, a->n_sections);
     list_registers(a, arena);
+    add_claims(a);
     for (int32_t r = 0; r < role->n_registers; r++)
         if (role->registers[r].persistent && role->registers[r].producer >= 0)
             hand_on(a, r); /* a variable has piece 0 from the start */
@@ -273,15 +287,9 @@ int64_t plan_actor_fire(plan_actors *a, int32_t stream)
 {
     plan_cursor *c = &a->cursor[stream];
     FS_ASSERT(c->task >= 0 && !c->busy);
-    const plan_actor_task *task = &a->tasks[c->task];
-    const int32_t *out = a->in_out + task->first + task->n_in;
-    int64_t bytes = 0;
-    const int32_t n =
-        plan_actor_first_firing(a, stream) ? task->n_out : task->n_out_each;
-    for (int32_t i = 0; i < n; i++)
-        bytes += a->registers[out[i]].bytes;
     c->busy = true;
-    return bytes;
+    return plan_actor_first_firing(a, stream) ? a->tasks[c->task].claims_first
+                                              : a->tasks[c->task].claims;
 }
 
 /* A consumer that reads a per-step register every micro-batch lets go of it

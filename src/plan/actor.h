@@ -32,6 +32,7 @@ typedef struct plan_actor_task {
     int32_t first, n_in, n_out;
     int32_t n_in_each, n_out_each; /* of micro-batches */
     int32_t next;                  /* of the same stream and section, or -1 */
+    int64_t claims, claims_first;  /* bytes of a firing, the first of a step */
     bool keeps_place;
 } plan_actor_task;
 

@@ -1,33 +1,10 @@
 #include "config.h"
-#include "plan/actor_chain.h"
-
+#include "plan/actor_chain_parts.h"
 #include "plan/actor_parts.h"
 
 struct plan_chains {
-    const plan_chain **of; /* [tasks * PLAN_CHAIN_VARIANTS] */
+    chaining *alone, *pairs; /* NULL: none */
 };
-
-typedef struct chaining {
-    const plan_actors *a;
-    const plan_role *role;
-    const bool *joins;
-    fs_arena *arena;
-    plan_chains *out;
-    bool *lone;        /* [registers] one stream alone makes and reads it */
-    int32_t *last_use; /* [registers] the last reader in the stream's section */
-    bool first, last;  /* firing of the step */
-    /* Of the chain at work: */
-    bool *listed;
-    bool *reads, *makes;     /* [registers] */
-    int32_t *old_use, *use;  /* [registers] of the piece made before, in it */
-    FS_VEC(int32_t) touched; /* registers, as they come */
-    FS_VEC(int32_t) members; /* tasks */
-} chaining;
-
-static bool once(const plan_actor_register *r)
-{
-    return r->per_step || r->persistent;
-}
 
 /* ---- may a role have chains? ---- */
 
@@ -55,12 +32,9 @@ static bool sections_ascend(const plan_actors *a, fs_arena *arena)
     return true;
 }
 
-static bool has_one_compute_stream(const plan_role *role)
+static bool is_of_group(const chaining *c, int32_t t)
 {
-    int32_t n = 0;
-    for (int32_t s = 0; s < role->n_streams; s++)
-        n += role->streams[s].kind == PLAN_STREAM_COMPUTE;
-    return n == 1;
+    return c->role->tasks[t].stream == c->stream || chain_is_beside(c, t);
 }
 
 static void find_lone(chaining *c)
@@ -71,39 +45,35 @@ static void find_lone(chaining *c)
         if (reg->producer < 0)
             continue; /* nobody waits for it, nobody lets it go */
         const int32_t stream = c->role->tasks[reg->producer].stream;
+        c->lone[r] = c->beside < 0 || is_of_group(c, reg->producer);
         for (int32_t i = 0; i < reg->n_consumers; i++)
-            c->lone[r] &= c->role->tasks[reg->consumers[i]].stream == stream;
+            c->lone[r] &=
+                c->beside < 0
+                    ? c->role->tasks[reg->consumers[i]].stream == stream
+                    : is_of_group(c, reg->consumers[i]);
     }
 }
 
 /* ---- where chains end ---- */
 
-static const int32_t *ins(const chaining *c, int32_t t)
-{
-    return c->a->in_out + c->a->tasks[t].first;
-}
-
-static const int32_t *outs(const chaining *c, int32_t t)
-{
-    return ins(c, t) + c->a->tasks[t].n_in;
-}
-
 /* May the task have to wait for another stream, when those of the chain before
- * it have run? */
+ * it have run? Credits of a pair are there as a rule: without them the chain
+ * alone is tried. */
 static bool waits(const chaining *c, int32_t t)
 {
     const plan_actor_task *task = &c->a->tasks[t];
-    const int32_t stream = c->role->tasks[t].stream;
     for (int32_t i = 0; i < task->n_in; i++) {
-        const plan_actor_register *r = &c->a->registers[ins(c, t)[i]];
-        if (r->producer >= 0 && c->role->tasks[r->producer].stream != stream &&
-            !c->reads[ins(c, t)[i]] && (c->first || !once(r)))
+        const int32_t reg = chain_ins(c, t)[i];
+        const plan_actor_register *r = &c->a->registers[reg];
+        if (r->producer >= 0 && !is_of_group(c, r->producer) &&
+            !c->reads[reg] && (c->first || !chain_once(r)))
             return true;
     }
-    for (int32_t i = 0; i < task->n_out; i++)
-        if (!c->lone[outs(c, t)[i]] &&
-            (c->first || !once(&c->a->registers[outs(c, t)[i]])))
+    for (int32_t i = 0; i < task->n_out && c->beside < 0; i++) {
+        const int32_t reg = chain_outs(c, t)[i];
+        if (!c->lone[reg] && (c->first || !chain_once(&c->a->registers[reg])))
             return true;
+    }
     return false;
 }
 
@@ -112,19 +82,20 @@ static bool is_awaited(const chaining *c, int32_t t)
 {
     const plan_actor_task *task = &c->a->tasks[t];
     for (int32_t i = 0; i < task->n_in; i++) {
-        const int32_t reg = ins(c, t)[i];
-        if (!c->lone[reg] && c->last_use[reg] == t &&
-            (c->last || !once(&c->a->registers[reg])))
+        const int32_t reg = chain_ins(c, t)[i];
+        if (!c->lone[reg] && c->last_use[chain_is_beside(c, t)][reg] == t &&
+            (c->last || !chain_once(&c->a->registers[reg])))
             return true;
     }
-    for (int32_t i = 0; i < task->n_out; i++)
-        if (!c->lone[outs(c, t)[i]] &&
-            (c->last || !once(&c->a->registers[outs(c, t)[i]])))
+    for (int32_t i = 0; i < task->n_out; i++) {
+        const int32_t reg = chain_outs(c, t)[i];
+        if (!c->lone[reg] && (c->last || !chain_once(&c->a->registers[reg])))
             return true;
+    }
     return false;
 }
 
-/* Tasks beside the stream that wait until it has passed what stands before
+/* Tasks beside the group that wait until it has passed what stands before
  * them. */
 static bool is_passed(const chaining *c, int32_t from, int32_t to)
 {
@@ -134,214 +105,185 @@ static bool is_passed(const chaining *c, int32_t from, int32_t to)
     return false;
 }
 
-/* ---- what one does ---- */
-
-static void touch(chaining *c, int32_t reg)
-{
-    if (c->listed[reg])
-        return;
-    c->listed[reg] = true;
-    fs_push(c->arena, &c->touched, reg);
-}
-
-static void forget(chaining *c)
-{
-    for (int32_t i = 0; i < c->touched.n; i++) {
-        const int32_t reg = c->touched.at[i];
-        c->listed[reg] = c->reads[reg] = c->makes[reg] = false;
-        c->old_use[reg] = c->use[reg] = 0;
-    }
-    c->touched.n = c->members.n = 0;
-}
-
-/* The task completes behind those before it. */
-static void join(chaining *c, int32_t t)
+/* Of the next one: behind those of its stream and what it reads; beside it also
+ * behind all that the compute stream has before it. */
+static int64_t start_of(const chaining *c, int32_t t)
 {
     const plan_actor_task *task = &c->a->tasks[t];
-    fs_push(c->arena, &c->members, t);
-    for (int32_t i = 0; i < task->n_in; i++) {
-        const int32_t reg = ins(c, t)[i];
-        const plan_actor_register *r = &c->a->registers[reg];
-        touch(c, reg);
-        c->reads[reg] = true;
-        if (r->producer >= 0 && r->producer != t && (c->last || !once(r)))
-            (c->makes[reg] ? c->use : c->old_use)[reg]++;
-    }
-    for (int32_t i = 0; i < task->n_out; i++) {
-        const int32_t reg = outs(c, t)[i];
-        touch(c, reg);
-        if (c->last || !once(&c->a->registers[reg]))
-            c->makes[reg] = true;
-    }
+    int64_t start_ns = c->end_ns[0];
+    if (chain_is_beside(c, t) && c->end_ns[1] > start_ns)
+        start_ns = c->end_ns[1];
+    for (int32_t i = 0; i < task->n_in; i++)
+        if (c->made_ns[chain_ins(c, t)[i]] > start_ns)
+            start_ns = c->made_ns[chain_ins(c, t)[i]];
+    return start_ns;
 }
 
-static void add(int32_t *list, int32_t *n, int32_t reg)
+/* Joins if nobody can tell that it does. */
+static bool go_on(chaining *c, int32_t t)
 {
-    for (int32_t i = 0; i < *n; i++)
-        if (list[i] == reg)
-            return;
-    list[(*n)++] = reg;
+    const int32_t n = c->members.n;
+    const int32_t before = n > 0 ? c->members.at[n - 1].task : t;
+    if (c->takes_ns[t] == 0 ||
+        (n > 0 && (waits(c, t) || is_passed(c, before, t))))
+        return false;
+    const int64_t start_ns = start_of(c, t);
+    const int64_t end_ns = start_ns + c->takes_ns[t];
+    const int64_t awaited_ns = is_awaited(c, t) ? end_ns : c->awaited_ns;
+    if (c->awaited_ns < end_ns || awaited_ns < c->end_ns[0] ||
+        awaited_ns < c->end_ns[1])
+        return false;
+    chain_join(c, t, start_ns);
+    c->awaited_ns = awaited_ns;
+    return true;
 }
 
-/* What the head does not need itself, and is not made on the way. */
-static void find_needs(chaining *c, plan_chain *chain)
+/* Beside the stream, after the last firing of a section, may come what runs
+ * once per step, and that keeps no place. */
+static bool may_leave(const chaining *c)
 {
-    bool *made = fs_new(c->arena, bool, c->role->n_registers);
-    int32_t most = 0;
-    for (int32_t k = 0; k < chain->n; k++) {
-        const plan_actor_task *task = &c->a->tasks[c->members.at[k]];
-        most += task->n_in + task->n_out;
-    }
-    chain->reads = fs_new(c->arena, int32_t, most);
-    chain->writes = fs_new(c->arena, int32_t, most);
-    for (int32_t k = 0; k < chain->n; k++) {
-        const int32_t t = c->members.at[k];
-        const plan_actor_task *task = &c->a->tasks[t];
-        for (int32_t i = 0; i < task->n_in && k > 0; i++) {
-            const plan_actor_register *r = &c->a->registers[ins(c, t)[i]];
-            if (r->producer >= 0 && !made[ins(c, t)[i]] &&
-                (c->first || !once(r)))
-                add(chain->reads, &chain->n_reads, ins(c, t)[i]);
-        }
-        for (int32_t i = 0; i < task->n_out; i++) {
-            const plan_actor_register *r = &c->a->registers[outs(c, t)[i]];
-            if (k > 0 && (c->first || !once(r)))
-                add(chain->writes, &chain->n_writes, outs(c, t)[i]);
-            made[outs(c, t)[i]] |= c->last || !once(r);
-        }
-    }
+    return c->at_end[1] >= 0 && c->last && c->a->tasks[c->at_end[1]].next < 0;
 }
 
-static void find_effects(chaining *c, plan_chain *chain)
+/* Neither stream could go on before both have come to the end. */
+static bool may_end(const chaining *c)
 {
-    chain->inner = fs_new(c->arena, int32_t, c->touched.n);
-    chain->made = fs_new(c->arena, plan_chain_use, c->touched.n);
-    chain->read = fs_new(c->arena, plan_chain_use, c->touched.n);
-    for (int32_t i = 0; i < c->touched.n; i++) {
-        const int32_t reg = c->touched.at[i];
-        const int32_t left = c->a->registers[reg].n_consumers - c->use[reg];
-        const plan_actor_register *r = &c->a->registers[reg];
-        if (c->old_use[reg] > 0)
-            chain->read[chain->n_read++] = (plan_chain_use){
-                reg, c->old_use[reg], c->lone[reg] ? 0 : r->bytes};
-        if (c->makes[reg] && left > 0)
-            chain->made[chain->n_made++] = (plan_chain_use){reg, left, 0};
-        else if (c->makes[reg])
-            chain->inner[chain->n_inner++] = reg;
+    const int32_t next = c->a->tasks[c->at_end[0]].next;
+    if (c->end_ns[1] == c->end_ns[0])
+        return true;
+    if (c->end_ns[1] < c->end_ns[0])
+        return !may_leave(c);
+    for (int32_t i = 0; next >= 0 && i < c->a->tasks[next].n_in; i++) {
+        const plan_actor_register *r = &c->a->registers[chain_ins(c, next)[i]];
+        if (r->producer == c->at_end[1] && !chain_once(r))
+            return true;
     }
+    return false;
 }
 
-static int64_t claimed(const chaining *c, int32_t t)
+/* How many of the program's tasks, from this one on, the longest chain has. */
+static int32_t longest(chaining *c, int32_t from)
 {
-    int64_t bytes = 0;
-    for (int32_t i = 0; i < c->a->tasks[t].n_out; i++) {
-        const plan_register *r = &c->role->registers[outs(c, t)[i]];
-        if (!r->persistent && (c->first || !r->per_step))
-            bytes += r->bytes;
-    }
-    return bytes;
+    int32_t n = 0;
+    chain_forget(c);
+    for (int32_t i = from; i < c->program.n && go_on(c, c->program.at[i]); i++)
+        if (may_end(c) && (c->beside < 0 || c->at_end[1] >= 0))
+            n = c->members.n;
+    return n;
 }
 
-/* Of registers whose last reader is known beforehand. */
-static int64_t let_go(const chaining *c, int32_t t)
-{
-    const plan_actor_task *task = &c->a->tasks[t];
-    int64_t bytes = 0;
-    for (int32_t i = 0; i < task->n_in + task->n_out; i++) {
-        const int32_t reg = ins(c, t)[i];
-        const plan_register *r = &c->role->registers[reg];
-        const bool reads = i < task->n_in;
-        const bool is_last =
-            reads ? r->n_consumers > 0 && r->consumers[r->n_consumers - 1] == t
-                  : r->n_consumers == 0;
-        if (c->lone[reg] && is_last && r->producer >= 0 && !r->persistent &&
-            (c->last || !r->per_step))
-            bytes += r->bytes;
-    }
-    return bytes;
-}
-
-static void end_chain(chaining *c)
-{
-    if (c->members.n > 1) {
-        plan_chain *chain = fs_new(c->arena, plan_chain, 1);
-        const int32_t n = c->members.n, head = c->members.at[0];
-        chain->n = n;
-        chain->next = c->a->tasks[c->members.at[n - 1]].next;
-        chain->claims = fs_new(c->arena, int64_t, n);
-        chain->releases = fs_new(c->arena, int64_t, n);
-        for (int32_t k = 0; k < n; k++) {
-            chain->claims[k] = claimed(c, c->members.at[k]);
-            chain->releases[k] = let_go(c, c->members.at[k]);
-        }
-        find_needs(c, chain);
-        find_effects(c, chain);
-        c->out->of[head * PLAN_CHAIN_VARIANTS + 2 * c->first + c->last] = chain;
-    }
-    forget(c);
-}
-
-static void chain_section(chaining *c, int32_t stream, int32_t section)
+/* The group's tasks as they stand in a section, and who reads last. */
+static void list_program(chaining *c, int32_t section)
 {
     const plan_actors *a = c->a;
-    const int32_t first = a->first_on_stream[stream * a->n_sections + section];
-    int32_t before = -1;
-    for (int32_t t = first; t >= 0; t = a->tasks[t].next)
-        for (int32_t i = 0; i < a->tasks[t].n_in; i++)
-            c->last_use[ins(c, t)[i]] = t;
-    for (int32_t t = first; t >= 0; before = t, t = a->tasks[t].next) {
-        if (before >= 0 && (!c->joins[before] || !c->joins[t] || waits(c, t) ||
-                            is_awaited(c, before) || is_passed(c, before, t)))
-            end_chain(c);
-        join(c, t);
+    const int32_t *first = a->first_on_stream;
+    int32_t t = first[c->stream * a->n_sections + section];
+    int32_t u = c->beside < 0 ? -1 : first[c->beside * a->n_sections + section];
+    if (c->section == section)
+        return;
+    c->section = section;
+    c->program.n = 0;
+    while (t >= 0 || u >= 0) {
+        const bool beside = t < 0 || (u >= 0 && u < t);
+        int32_t *at = beside ? &u : &t;
+        for (int32_t i = 0; i < a->tasks[*at].n_in; i++)
+            c->last_use[beside][chain_ins(c, *at)[i]] = *at;
+        fs_push(c->arena, &c->program, *at);
+        *at = a->tasks[*at].next;
     }
-    end_chain(c);
 }
 
-plan_chains *plan_chains_create(const plan_actors *a, const bool *joins,
-                                fs_arena *arena)
+static const plan_chain *chain_from(chaining *c, int32_t head, int32_t variant)
+{
+    int32_t from = 0;
+    /* What runs once per step beside the stream keeps no place. */
+    if (c->takes_ns[head] == 0 ||
+        (c->beside >= 0 && plan_phase_once(c->role->tasks[head].phase)))
+        return NULL;
+    list_program(c, plan_task_section(c->role, &c->role->tasks[head]));
+    c->first = variant & 2;
+    c->last = variant & 1;
+    while (c->program.at[from] != head)
+        from++;
+    const int32_t n = longest(c, from);
+    if (n < 2)
+        return NULL;
+    chain_forget(c);
+    for (int32_t i = from; i < from + n; i++)
+        go_on(c, c->program.at[i]);
+    return chain_make(c);
+}
+
+/* The stream of a kind; -1: there is none, -2: several. */
+static int32_t one_of_kind(const plan_role *role, plan_stream_kind kind)
+{
+    int32_t one = -1;
+    for (int32_t s = 0; s < role->n_streams; s++)
+        if (role->streams[s].kind == kind)
+            one = one == -1 ? s : -2;
+    return one;
+}
+
+static chaining *begin(const plan_actors *a, const int64_t *takes_ns,
+                       int32_t stream, int32_t beside, fs_arena *arena)
 {
     const int32_t n = a->role->n_registers;
-    if (!has_one_compute_stream(a->role) || !sections_ascend(a, arena))
+    const int64_t n_heads = (int64_t)a->role->n_tasks * PLAN_CHAIN_VARIANTS;
+    chaining *c = fs_new(arena, chaining, 1);
+    *c = (chaining){
+        .a = a,
+        .role = a->role,
+        .takes_ns = takes_ns,
+        .arena = arena,
+        .stream = stream,
+        .beside = beside,
+        .section = -1,
+        .of = fs_new(arena, const plan_chain *, n_heads),
+        .looked = fs_new(arena, bool, n_heads),
+        .lone = fs_new(arena, bool, n),
+        .last_use = {fs_new(arena, int32_t, n), fs_new(arena, int32_t, n)},
+        .joined = fs_new(arena, bool, a->role->n_tasks),
+        .listed = fs_new(arena, bool, n),
+        .reads = fs_new(arena, bool, n),
+        .makes = fs_new(arena, bool, n),
+        .old_use = fs_new(arena, int32_t, n),
+        .use = fs_new(arena, int32_t, n),
+        .noted = fs_new(arena, uint8_t, n),
+        .made_ns = fs_new(arena, int64_t, n),
+        .read_ns = fs_new(arena, int64_t, n)};
+    find_lone(c);
+    return c;
+}
+
+plan_chains *plan_chains_create(const plan_actors *a, const int64_t *takes_ns,
+                                fs_arena *arena)
+{
+    const int32_t stream = one_of_kind(a->role, PLAN_STREAM_COMPUTE);
+    const int32_t beside = one_of_kind(a->role, PLAN_STREAM_COMM);
+    if (stream < 0 || !sections_ascend(a, arena))
         return NULL;
-    chaining c = {.a = a,
-                  .role = a->role,
-                  .joins = joins,
-                  .arena = arena,
-                  .out = fs_new(arena, plan_chains, 1),
-                  .lone = fs_new(arena, bool, n),
-                  .last_use = fs_new(arena, int32_t, n),
-                  .listed = fs_new(arena, bool, n),
-                  .reads = fs_new(arena, bool, n),
-                  .makes = fs_new(arena, bool, n),
-                  .old_use = fs_new(arena, int32_t, n),
-                  .use = fs_new(arena, int32_t, n)};
-    c.out->of = fs_new(arena, const plan_chain *,
-                       (int64_t)a->role->n_tasks *PLAN_CHAIN_VARIANTS);
-    find_lone(&c);
-    bool *seen =
-        fs_new(arena, bool, (int64_t)a->n_sections *PLAN_CHAIN_VARIANTS);
-    for (int32_t slot = 0; slot < a->role->n_slots; slot++) {
-        const int32_t section = a->section[slot];
-        c.first = slot == a->first_slot[section];
-        c.last = slot == a->last_slot[section];
-        bool *done =
-            &seen[section * PLAN_CHAIN_VARIANTS + 2 * c.first + c.last];
-        for (int32_t s = 0; s < a->role->n_streams && !*done; s++)
-            if (a->role->streams[s].kind == PLAN_STREAM_COMPUTE)
-                chain_section(&c, s, section);
-        *done = true;
+    plan_chains *chains = fs_new(arena, plan_chains, 1);
+    chains->alone = begin(a, takes_ns, stream, -1, arena);
+    if (beside >= 0 && a->leader[beside] == stream)
+        chains->pairs = begin(a, takes_ns, stream, beside, arena);
+    return chains;
+}
+
+const plan_chain *plan_chain_of(plan_chains *chains, int32_t task,
+                                int32_t variant, bool pair)
+{
+    chaining *c = pair ? chains->pairs : chains->alone;
+    const int32_t at = task * PLAN_CHAIN_VARIANTS + variant;
+    if (!c || c->role->tasks[task].stream != c->stream)
+        return NULL;
+    if (!c->looked[at]) {
+        c->looked[at] = true;
+        c->of[at] = chain_from(c, task, variant);
     }
-    return c.out;
+    return c->of[at];
 }
 
 /* ---- stepping them ---- */
-
-const plan_chain *plan_chain_of(const plan_chains *chains, int32_t task,
-                                int32_t variant)
-{
-    return chains->of[task * PLAN_CHAIN_VARIANTS + variant];
-}
 
 int32_t plan_actor_variant(const plan_actors *a, int32_t stream)
 {
@@ -349,10 +291,29 @@ int32_t plan_actor_variant(const plan_actors *a, int32_t stream)
            plan_actor_last_firing(a, stream);
 }
 
+/* Is a stream idle, where another is? */
+static bool is_idle_beside(const plan_actors *a, int32_t beside,
+                           const plan_cursor *c)
+{
+    const plan_cursor *its = &a->cursor[beside];
+    return !its->busy && its->slot == c->slot && its->step == c->step;
+}
+
+bool plan_actor_may_pair(const plan_actors *a, int32_t stream,
+                         const plan_chains *chains)
+{
+    return chains->pairs && chains->pairs->stream == stream &&
+           is_idle_beside(a, chains->pairs->beside, &a->cursor[stream]);
+}
+
 bool plan_actor_chain_ready(const plan_actors *a, int32_t stream,
                             const plan_chain *chain)
 {
     const plan_cursor *c = &a->cursor[stream];
+    if (chain->beside >= 0 &&
+        (a->cursor[chain->beside].task != chain->first_beside ||
+         !is_idle_beside(a, chain->beside, c)))
+        return false;
     for (int32_t i = 0; i < chain->n_reads; i++)
         if (!plan_actor_may_read(a, c, chain->reads[i]))
             return false;
@@ -360,6 +321,14 @@ bool plan_actor_chain_ready(const plan_actors *a, int32_t stream,
         if (!plan_actor_may_write(a, c, chain->writes[i]))
             return false;
     return true;
+}
+
+void plan_actor_chain_fire(plan_actors *a, int32_t stream,
+                           const plan_chain *chain)
+{
+    a->cursor[stream].busy = true;
+    if (chain->beside >= 0)
+        a->cursor[chain->beside].busy = true;
 }
 
 int64_t plan_actor_chain_done(plan_actors *a, int32_t stream,
@@ -388,5 +357,7 @@ int64_t plan_actor_chain_done(plan_actors *a, int32_t stream,
         a->readers[plan_actor_buffer(&a->registers[use->reg], piece)] = use->n;
     }
     plan_actor_go_on(a, stream, chain->next);
+    if (chain->beside >= 0)
+        plan_actor_go_on(a, chain->beside, chain->next_beside);
     return bytes;
 }

@@ -14,7 +14,14 @@
 
 #include <math.h>
 
-enum { UNIT_BITS = 60, NEAR_BITS = 34, NEAR = 64, BY_LIMIT = -1, BY_NONE = -2 };
+enum {
+    UNIT_BITS = 60,
+    NEAR_BITS = 34,
+    NEAR = 64,
+    BY_LIMIT = -1,
+    BY_NONE = -2,
+    BLOCK = 8
+};
 
 typedef struct member {
     int32_t flow, n;
@@ -22,37 +29,37 @@ typedef struct member {
 } member;
 
 typedef struct link_state {
-    int64_t cap, used, streams;
-    int32_t n_held;         /* flows that it holds back */
-    FS_VEC(member) members; /* flows that run */
     /* While it is solved: */
-    int32_t seen, dirty;         /* stamps */
-    bool moved;                  /* what it carries, or whom it holds back */
     int64_t base_rest, rest;     /* left over by those that stand */
     int64_t base_weight, weight; /* streams of those that do not */
     int64_t alone;               /* of the first of these */
     double wanted;               /* what these can have by other links */
     int64_t full_at;             /* share at which it was full; -1: it is not */
     int64_t last;                /* the largest rate of those filled */
+    int32_t seen, dirty;         /* stamps */
+    int32_t n_held;              /* flows that it holds back */
+    bool moved;                  /* what it carries, or whom it holds back */
+    int64_t cap, used, streams;
+    FS_VEC(member) members; /* flows that run */
 } link_state;
 
 typedef struct use_state {
     int32_t link, n;
     int32_t place; /* among the link's members */
+    bool single;   /* n is 1: nothing is divided */
 } use_state;
 
 typedef struct flow_state {
     use_state *uses;
     int32_t n_uses;
-    int32_t full;         /* the link that holds it back, or BY_ */
-    int64_t limit, alone; /* INT64_MAX: none */
-    int64_t rate;
-    bool runs;
+    int32_t full;        /* the link that holds it back, or BY_ */
+    int64_t rate, limit; /* INT64_MAX: none */
     /* While it is solved: */
+    int64_t next;
     int32_t seen; /* stamp: its rate does not stand */
     int32_t was_full;
-    bool filled;
-    int64_t most, next;
+    bool filled, runs;
+    int64_t alone;
 } flow_state;
 
 /* The share of a link, or (behind the links) the limit of a flow; of one flow
@@ -73,8 +80,9 @@ struct sim_flows {
     FS_VEC(int32_t) set;     /* flows that are filled anew */
     FS_VEC(int32_t) touched; /* links of theirs */
     FS_VEC(int32_t) changed; /* flows */
-    candidate *heap;         /* [n_links + n_flows] */
-    int32_t n_heap, n_filled;
+    candidate *at;           /* [n_links + n_flows] */
+    int32_t *least;          /* [blocks of candidates] the first of each */
+    int32_t n_at, n_filled;
 };
 
 /* ---- making ---- */
@@ -92,7 +100,9 @@ sim_flows *sim_flows_create(int32_t n_links, const double *bps, int32_t n_flows,
     f->unit_bps = ldexp(most, -UNIT_BITS);
     f->links = fs_new(arena, link_state, n_links);
     f->flows = fs_new(arena, flow_state, n_flows);
-    f->heap = fs_new(arena, candidate, (size_t)n_links + (size_t)n_flows);
+    f->at = fs_new(arena, candidate, (size_t)n_links + (size_t)n_flows + BLOCK);
+    f->least =
+        fs_new(arena, int32_t, ((size_t)n_links + (size_t)n_flows) / BLOCK + 1);
     for (int32_t i = 0; i < n_links; i++)
         f->links[i].cap = (int64_t)(bps[i] / f->unit_bps);
     for (int32_t i = 0; i < n_flows; i++)
@@ -112,7 +122,7 @@ void sim_flows_route(sim_flows *f, int32_t flow, const sim_use *uses, int32_t n,
     x->alone = x->limit;
     for (int32_t i = 0; i < n; i++) {
         const int64_t share = f->links[uses[i].link].cap / uses[i].n;
-        x->uses[i] = (use_state){uses[i].link, uses[i].n, -1};
+        x->uses[i] = (use_state){uses[i].link, uses[i].n, -1, uses[i].n == 1};
         x->alone = share < x->alone ? share : x->alone;
     }
 }
@@ -153,9 +163,9 @@ void sim_flows_end(sim_flows *f, int32_t flow)
         f->links[x->full].n_held--;
     for (int32_t i = 0; i < x->n_uses; i++) {
         link_state *link = &f->links[x->uses[i].link];
-        const member last = link->members.at[--link->members.n];
-        link->members.at[x->uses[i].place] = last;
-        f->flows[last.flow].uses[last.use].place = x->uses[i].place;
+        const member its = link->members.at[--link->members.n];
+        link->members.at[x->uses[i].place] = its;
+        f->flows[its.flow].uses[its.use].place = x->uses[i].place;
         link->used -= x->uses[i].n * x->rate;
         link->streams -= x->uses[i].n;
         set_dirty(f, x->uses[i].link);
@@ -171,17 +181,16 @@ static link_state *touch(sim_flows *f, int32_t i)
         link->seen = f->stamp;
         link->base_rest = link->cap - link->used;
         link->base_weight = 0;
+        link->wanted = 0;
         link->moved = false;
         fs_push(f->arena, &f->touched, i);
     }
     return link;
 }
 
-static void join(sim_flows *f, int32_t flow)
+static void join_new(sim_flows *f, int32_t flow)
 {
     flow_state *x = &f->flows[flow];
-    if (x->seen == f->stamp)
-        return;
     x->seen = f->stamp;
     x->was_full = x->full;
     fs_push(f->arena, &f->set, flow);
@@ -192,6 +201,12 @@ static void join(sim_flows *f, int32_t flow)
             link->alone = x->uses[i].n;
         link->base_weight += x->uses[i].n;
     }
+}
+
+static inline void join(sim_flows *f, int32_t flow)
+{
+    if (f->flows[flow].seen != f->stamp)
+        join_new(f, flow);
 }
 
 static void join_held_by(sim_flows *f, int32_t i)
@@ -212,6 +227,8 @@ static int64_t nearly(const link_state *link, int64_t share)
 static void join_near(sim_flows *f, int32_t i)
 {
     const link_state *link = &f->links[i];
+    if (link->streams == link->base_weight)
+        return; /* nobody else is there */
     const bool full =
         link->full_at >= 0 || nearly(link, link->cap) <= link->cap - link->rest;
     const int64_t share = link->full_at >= 0 ? link->full_at : link->last;
@@ -228,35 +245,57 @@ static void join_near(sim_flows *f, int32_t i)
 
 /* ---- filling ---- */
 
-static bool before(const candidate *a, const candidate *b)
+static inline bool before(const candidate *a, const candidate *b)
 {
-    return a->share < b->share || (a->share == b->share && a->id < b->id);
+    return (a->share < b->share) | ((a->share == b->share) & (a->id < b->id));
 }
 
-static void sink(sim_flows *f, int32_t i, candidate x)
+/* Written so that nothing is to be guessed: candidates are few and in no order,
+ * so that half of a heap's turns would be guessed wrongly. */
+static void set_least(sim_flows *f, int32_t block)
 {
-    candidate *at = f->heap;
-    for (int32_t child = 2 * i + 1; child < f->n_heap; child = 2 * i + 1) {
-        if (child + 1 < f->n_heap && before(&at[child + 1], &at[child]))
-            child++;
-        if (!before(&at[child], &x))
-            break;
-        at[i] = at[child];
-        i = child;
+    const candidate *at = f->at + block * BLOCK;
+    int64_t share = at[0].share;
+    int32_t least = 0, id = at[0].id;
+    for (int32_t i = 1; i < BLOCK; i++) {
+        const int32_t is =
+            (at[i].share < share) | ((at[i].share == share) & (at[i].id < id));
+        share += (at[i].share - share) & -(int64_t)is;
+        id += (at[i].id - id) & -is;
+        least += (i - least) & -is;
     }
-    at[i] = x;
+    f->least[block] = block * BLOCK + least;
 }
 
-static void pop(sim_flows *f)
+/* Blocks are whole: what is behind the last comes never. */
+static void set_all_least(sim_flows *f)
 {
-    const candidate last = f->heap[--f->n_heap];
-    if (f->n_heap > 0)
-        sink(f, 0, last);
+    while (f->n_at % BLOCK)
+        f->at[f->n_at++] = (candidate){INT64_MAX, INT32_MAX, -1};
+    for (int32_t k = 0; k * BLOCK < f->n_at; k++)
+        set_least(f, k);
+}
+
+static int32_t least_of_all(const sim_flows *f)
+{
+    int32_t least = f->least[0];
+    for (int32_t k = 1; k * BLOCK < f->n_at; k++)
+        least =
+            before(&f->at[f->least[k]], &f->at[least]) ? f->least[k] : least;
+    return least;
+}
+
+/* It comes again with this share; INT64_MAX: not at all. */
+static void set_share(sim_flows *f, int32_t i, int64_t share)
+{
+    f->at[i].share = share;
+    set_least(f, i / BLOCK);
 }
 
 static void fill_flow(sim_flows *f, flow_state *x, int64_t rate, int32_t by)
 {
     f->n_filled++;
+    const bool moves = (rate != x->rate) | (by != x->was_full);
     x->filled = true;
     x->next = rate;
     x->full = by;
@@ -265,6 +304,7 @@ static void fill_flow(sim_flows *f, flow_state *x, int64_t rate, int32_t by)
         link->rest -= x->uses[i].n * rate;
         link->weight -= x->uses[i].n;
         link->last = rate;
+        link->moved |= moves;
     }
 }
 
@@ -284,23 +324,21 @@ static candidate own_candidate(sim_flows *f, int32_t flow)
 {
     flow_state *x = &f->flows[flow];
     candidate own = {x->limit, f->n_links + flow, flow};
+    int64_t most = x->limit;
     x->filled = false;
-    x->most = x->limit;
     for (int32_t k = 0; k < x->n_uses; k++) {
         const int32_t n = x->uses[k].n;
         const link_state *link = &f->links[x->uses[k].link];
         const int64_t rest = link->base_rest;
-        const candidate its = {n == 1 ? rest : rest / n, x->uses[k].link, flow};
-        x->most = its.share < x->most ? its.share : x->most;
-        if (link->base_weight == n && before(&its, &own))
-            own = its;
+        const candidate its = {x->uses[k].single ? rest : rest / n,
+                               x->uses[k].link, flow};
+        most = its.share < most ? its.share : most;
+        own = ((link->base_weight == n) & before(&its, &own)) ? its : own;
     }
+    const double wanted = (double)(most + 1);
     for (int32_t k = 0; k < x->n_uses; k++) {
-        link_state *link = &f->links[x->uses[k].link];
-        if (x->most < link->base_rest)
-            link->wanted += (double)x->uses[k].n * (double)(x->most + 1);
-        else
-            link->wanted = INFINITY;
+        /* Where it could have all that is left, that is more than that. */
+        f->links[x->uses[k].link].wanted += x->uses[k].n * wanted;
     }
     return own;
 }
@@ -315,27 +353,23 @@ static bool is_candidate(const link_state *link)
 
 static void list_candidates(sim_flows *f)
 {
-    f->n_heap = 0;
+    f->n_at = 0;
+    for (int32_t i = 0; i < f->set.n; i++) {
+        const candidate own = own_candidate(f, f->set.at[i]);
+        if (own.share < INT64_MAX)
+            f->at[f->n_at++] = own;
+    }
     for (int32_t i = 0; i < f->touched.n; i++) {
         link_state *link = &f->links[f->touched.at[i]];
         link->rest = link->base_rest;
         link->weight = link->base_weight;
         link->full_at = -1;
-        link->wanted = 0;
-    }
-    for (int32_t i = 0; i < f->set.n; i++) {
-        const candidate own = own_candidate(f, f->set.at[i]);
-        if (own.share < INT64_MAX)
-            f->heap[f->n_heap++] = own;
-    }
-    for (int32_t i = 0; i < f->touched.n; i++) {
-        const link_state *link = &f->links[f->touched.at[i]];
         if (is_candidate(link))
-            f->heap[f->n_heap++] =
+            f->at[f->n_at++] =
                 (candidate){link->rest / link->weight, f->touched.at[i], -1};
+        link->wanted = 0; /* for the next time */
     }
-    for (int32_t i = f->n_heap / 2 - 1; i >= 0; i--)
-        sink(f, i, f->heap[i]);
+    set_all_least(f);
 }
 
 /* Shares only grow as others are filled: one that has grown meanwhile comes
@@ -344,16 +378,17 @@ static void fill(sim_flows *f)
 {
     list_candidates(f);
     for (f->n_filled = 0; f->n_filled < f->set.n;) {
-        const candidate top = f->heap[0];
+        const int32_t i = least_of_all(f);
+        const candidate top = f->at[i];
         link_state *link = top.id < f->n_links ? &f->links[top.id] : NULL;
         if (top.flow >= 0 ? f->flows[top.flow].filled : link->weight == 0) {
-            pop(f);
+            set_share(f, i, INT64_MAX);
             continue;
         }
         const int64_t share =
             top.flow >= 0 ? top.share : link->rest / link->weight;
         if (share > top.share) {
-            sink(f, 0, (candidate){share, top.id, -1});
+            set_share(f, i, share);
             continue;
         }
         if (link)
@@ -362,27 +397,15 @@ static void fill(sim_flows *f)
             fill_flow(f, &f->flows[top.flow], share, link ? top.id : BY_LIMIT);
         else
             fill_link(f, top.id, share);
-        pop(f);
+        set_share(f, i, INT64_MAX);
     }
 }
 
 /* ---- solving ---- */
 
-static void find_moved(sim_flows *f)
-{
-    for (int32_t i = 0; i < f->set.n; i++) {
-        const flow_state *x = &f->flows[f->set.at[i]];
-        if (x->next == x->rate && x->full == x->was_full)
-            continue;
-        for (int32_t k = 0; k < x->n_uses; k++)
-            f->links[x->uses[k].link].moved = true;
-    }
-}
-
 static bool grow(sim_flows *f)
 {
     const int32_t n = f->set.n, n_touched = f->touched.n;
-    find_moved(f);
     for (int32_t k = 0; k < n_touched; k++)
         join_near(f, f->touched.at[k]);
     return f->set.n > n;
@@ -406,19 +429,66 @@ static void settle(sim_flows *f)
     }
 }
 
+/* One that starts takes from those that have more than it will have, about, on
+ * links that have not as much left. */
+static void join_losers(sim_flows *f, int32_t flow)
+{
+    const flow_state *x = &f->flows[flow];
+    int64_t share = x->alone;
+    for (int32_t k = 0; k < x->n_uses; k++) {
+        const link_state *link = &f->links[x->uses[k].link];
+        if (share > link->cap / link->streams)
+            share = link->cap / link->streams;
+    }
+    for (int32_t k = 0; k < x->n_uses; k++) {
+        const link_state *link = &f->links[x->uses[k].link];
+        for (int32_t i = 0;
+             i < link->members.n && link->cap - link->used < share; i++)
+            if (f->flows[link->members.at[i].flow].rate > share)
+                join(f, link->members.at[i].flow);
+    }
+}
+
+/* Those that cannot stand by what is known beforehand. */
+static void join_first(sim_flows *f)
+{
+    for (int32_t i = 0; i < f->started.n; i++)
+        if (f->flows[f->started.at[i]].runs) {
+            join(f, f->started.at[i]);
+            join_losers(f, f->started.at[i]);
+        }
+    for (int32_t i = 0; i < f->dirty.n; i++)
+        join_held_by(f, f->dirty.at[i]);
+}
+
+/* Of one that is the only one on all its links nothing else is to be found out.
+ */
+static bool fill_lone(sim_flows *f)
+{
+    flow_state *x = &f->flows[f->set.at[0]];
+    for (int32_t k = 0; k < x->n_uses; k++) {
+        link_state *link = &f->links[x->uses[k].link];
+        if (link->streams != x->uses[k].n)
+            return false;
+        link->rest = link->base_rest;
+        link->weight = link->base_weight;
+    }
+    const candidate own = own_candidate(f, f->set.at[0]);
+    fill_flow(f, x, own.share, own.id < f->n_links ? own.id : BY_LIMIT);
+    return true;
+}
+
 const int32_t *sim_flows_solve(sim_flows *f, int32_t *n)
 {
     f->stamp++;
     f->set.n = f->touched.n = f->changed.n = 0;
-    for (int32_t i = 0; i < f->started.n; i++)
-        if (f->flows[f->started.at[i]].runs)
-            join(f, f->started.at[i]);
-    for (int32_t i = 0; i < f->dirty.n; i++)
-        join_held_by(f, f->dirty.at[i]);
+    join_first(f);
     f->started.n = f->dirty.n = 0;
-    do
-        fill(f);
-    while (grow(f));
+    if (f->set.n > 0 && (f->set.n > 1 || !fill_lone(f))) {
+        do
+            fill(f);
+        while (grow(f));
+    }
     settle(f);
     *n = f->changed.n;
     return f->changed.at;

@@ -7,14 +7,28 @@
 
 #include <stdbool.h>
 
+/* `order` is the sequence with the job behind it: two numbers to compare. */
 typedef struct sim_event {
-    int64_t time_ns, sequence;
-    int32_t job;
+    int64_t time_ns, order;
 } sim_event;
+
+enum { SIM_JOB_BITS = 24 };
+
+static inline sim_event sim_event_make(int64_t time_ns, int64_t sequence,
+                                       int32_t job)
+{
+    return (sim_event){time_ns, sequence << SIM_JOB_BITS | job};
+}
+
+static inline int32_t sim_event_job(const sim_event *event)
+{
+    return (int32_t)(event->order & ((1 << SIM_JOB_BITS) - 1));
+}
 
 typedef struct sim_heap {
     sim_event *at;
     int32_t n;
+    bool hole;      /* the first was taken, and none has its place yet */
     int32_t *place; /* [jobs] -1: not in it */
 } sim_heap;
 
@@ -22,7 +36,11 @@ typedef struct sim_heap {
 sim_heap sim_heap_make(int32_t n_jobs, fs_arena *arena);
 /* The event of its job takes the place of the one it has, if any. */
 void sim_heap_set(sim_heap *heap, sim_event event);
-/* The first of all, which leaves it; it must hold one. */
-sim_event sim_heap_pop(sim_heap *heap);
+/* The first of all; NULL: there is none. */
+const sim_event *sim_heap_first(const sim_heap *heap);
+/* It leaves; there must be one. Returns its job. */
+int32_t sim_heap_pop(sim_heap *heap);
+/* Nothing is missing among at[0 .. n - 1]. */
+void sim_heap_close(sim_heap *heap);
 
 #endif

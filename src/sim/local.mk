@@ -26,5 +26,9 @@ check_PROGRAMS += tests/sim_noise_test
 tests_sim_noise_test_SOURCES = tests/sim_noise_test.c tests/plan_hand.h \
   tests/tap.h
 tests_sim_noise_test_LDADD = $(sim_libs)
+check_PROGRAMS += tests/sim_ranks_test
+tests_sim_ranks_test_SOURCES = tests/sim_ranks_test.c tests/plan_hand.h \
+  tests/tap.h
+tests_sim_ranks_test_LDADD = $(sim_libs)
 
 EXTRA_DIST += src/sim/README.md src/sim/STUDIES.md

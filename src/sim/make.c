@@ -98,6 +98,7 @@ static void make_streams(simulation *s)
 {
     int32_t n = s->first_stream[s->p->n_roles];
     s->role_of = fs_new(s->arena, int32_t, n);
+    s->lanes = fs_new(s->arena, sim_lane, n);
     s->jobs = fs_new(s->arena, sim_job, n);
     s->heads = fs_new(s->arena, sim_head, n);
     s->heap = sim_heap_make(n, s->arena);
@@ -107,6 +108,9 @@ static void make_streams(simulation *s)
             s->heads[i].ready_ns = -1;
             s->jobs[i].role = r;
             s->jobs[i].stream = i - s->first_stream[r];
+            s->lanes[i] = (sim_lane){s->actors[r],
+                                     &s->actors[r]->cursor[s->jobs[i].stream],
+                                     s->tasks[r], &s->meters[r]};
         }
 }
 
@@ -173,42 +177,35 @@ static bool *own_lines(const simulation *s, int32_t r)
     return own;
 }
 
-/* Those that take their time whatever else runs. */
-static bool *find_joins(const simulation *s, int32_t r)
+/* What those take that do so whatever else runs; 0: others. */
+static int64_t *find_takes(const simulation *s, int32_t r)
 {
+    enum { PS_PER_NS = 1000 };
     const plan_role *role = &s->p->roles[r];
     const bool *own = own_lines(s, r);
-    bool *joins = fs_new(s->arena, bool, role->n_tasks);
+    int64_t *takes_ns = fs_new(s->arena, int64_t, role->n_tasks);
     for (int32_t t = 0; t < role->n_tasks; t++) {
         const sim_task *task = &s->tasks[r][t];
-        joins[t] =
-            !task->on_core && task->demand_ps > 0 &&
+        if (!task->on_core &&
             (task->line < 0 || (task->line < s->p->n_comms && own[task->line] &&
-                                !s->shared[task->line]));
+                                !s->shared[task->line])))
+            takes_ns[t] = (task->demand_ps + PS_PER_NS - 1) / PS_PER_NS;
     }
-    return joins;
+    return takes_ns;
 }
 
 static void make_chains(simulation *s)
 {
-    s->spans = fs_new(s->arena, const sim_span **, s->p->n_roles);
+    s->chains = fs_new(s->arena, plan_chains *, s->p->n_roles);
+    s->spans = fs_new(s->arena, sim_spans *, s->p->n_roles);
     /* What is drawn or watched firing by firing has none. */
     const bool none = s->options->in_full || s->noise || s->watch;
     for (int32_t r = 0; r < s->p->n_roles && !none; r++) {
-        const int32_t n = s->p->roles[r].n_tasks * PLAN_CHAIN_VARIANTS;
-        const plan_chains *chains =
-            plan_chains_create(s->actors[r], find_joins(s, r), s->arena);
-        if (!chains)
-            continue;
-        s->spans[r] = fs_new(s->arena, const sim_span *, n);
-        for (int32_t i = 0; i < n; i++) {
-            const int32_t head = i / PLAN_CHAIN_VARIANTS;
-            const plan_chain *chain =
-                plan_chain_of(chains, head, i % PLAN_CHAIN_VARIANTS);
-            if (chain)
-                s->spans[r][i] = sim_span_make(s->actors[r], head, chain,
-                                               s->tasks[r], s->arena);
-        }
+        s->chains[r] =
+            plan_chains_create(s->actors[r], find_takes(s, r), s->arena);
+        if (s->chains[r])
+            s->spans[r] = fs_new(s->arena, sim_spans,
+                                 s->p->roles[r].n_tasks * PLAN_CHAIN_VARIANTS);
     }
 }
 

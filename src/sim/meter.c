@@ -3,31 +3,47 @@
 
 /* ---- chains ---- */
 
-sim_span *sim_span_make(const plan_actors *a, int32_t head,
-                        const plan_chain *chain, const sim_task *tasks,
+/* What counts as which is what sim_meter_count says. */
+static void add_part(const plan_chain_part *part, const sim_task *tasks,
+                     int64_t ns, sim_sums *to)
+{
+    bool busy = false, comm = false, occupied = false;
+    for (int32_t i = 0; i < 2; i++) {
+        const int32_t t = i ? part->beside : part->task;
+        if (t < 0)
+            continue;
+        comm |= tasks[t].communicates;
+        busy |= !tasks[t].communicates && tasks[t].computes;
+        occupied |= tasks[t].occupies;
+    }
+    to->busy_ns += busy ? ns : 0;
+    to->comm_ns += comm ? ns : 0;
+    to->both_ns += busy && comm ? ns : 0;
+    to->occupied_ns += occupied ? ns : 0;
+}
+
+sim_span *sim_span_make(const plan_chain *chain, const sim_task *tasks,
                         fs_arena *arena)
 {
-    enum { PS_PER_NS = 1000 };
     sim_span *span = fs_new(arena, sim_span, 1);
-    int64_t end_ns = 0, busy_ns = 0, comm_ns = 0, live = 0;
+    sim_sums sums = {0};
+    int64_t end_ns = 0, live = 0;
     span->chain = chain;
-    span->claims = chain->claims;
-    span->releases = chain->releases;
-    span->end_ns = fs_new(arena, int64_t, chain->n);
-    span->busy_ns = fs_new(arena, int64_t, chain->n);
-    span->comm_ns = fs_new(arena, int64_t, chain->n);
-    for (int32_t k = 0, t = head; k < chain->n; k++, t = a->tasks[t].next) {
-        const int64_t ns = (tasks[t].demand_ps + PS_PER_NS - 1) / PS_PER_NS;
-        if (ns == 0)
-            return NULL;
-        span->wakes |= tasks[t].wakes;
-        span->end_ns[k] = end_ns += ns;
-        span->busy_ns[k] = busy_ns += tasks[t].computes ? ns : 0;
-        span->comm_ns[k] = comm_ns += tasks[t].communicates ? ns : 0;
-        live += k > 0 ? chain->claims[k] : 0;
+    span->sums = fs_new(arena, sim_sums, chain->n_parts);
+    for (int32_t k = 0; k < chain->n_parts; k++) {
+        const plan_chain_part *part = &chain->parts[k];
+        if (part->task >= 0)
+            span->wakes |= tasks[part->task].wakes;
+        if (part->beside >= 0)
+            span->wakes |= tasks[part->beside].wakes;
+        add_part(part, tasks, part->end_ns - end_ns, &sums);
+        end_ns = part->end_ns;
+        span->sums[k] = sums;
+        live += k > 0 ? part->claims : 0;
         span->peak_bytes = live > span->peak_bytes ? live : span->peak_bytes;
-        live -= chain->releases[k];
+        live -= part->releases;
     }
+    span->end_ns = end_ns;
     span->live_bytes = live;
     return span;
 }
@@ -42,81 +58,99 @@ void sim_meter_start(sim_meter *m, const sim_span *span, int64_t now_ns)
 {
     m->span = span;
     m->span_start_ns = now_ns;
-    m->span_busy_ns = m->span_comm_ns = 0;
+    m->counted = (sim_sums){0};
     m->ended = 0;
     m->claimed = true;
-    m->live_bytes += span->claims[0];
+    m->live_bytes += span->chain->parts[0].claims;
     see_peak(m, 0);
 }
 
-static int64_t start_of(const sim_span *span, int32_t k)
+static int64_t start_of(const plan_chain *chain, int32_t k)
 {
-    return k > 0 ? span->end_ns[k - 1] : 0;
+    return k > 0 ? chain->parts[k - 1].end_ns : 0;
 }
 
-/* Task by task, to so long after its start. */
+/* Part by part, to so long after its start. */
 static void follow_span(sim_meter *m, int64_t at_ns, bool begun)
 {
-    const sim_span *span = m->span;
-    while (m->ended < span->chain->n) {
-        const int64_t start_ns = start_of(span, m->ended);
+    const plan_chain *chain = m->span->chain;
+    while (m->ended < chain->n_parts) {
+        const plan_chain_part *part = &chain->parts[m->ended];
+        const int64_t start_ns = start_of(chain, m->ended);
         if (!m->claimed && (start_ns < at_ns || (start_ns == at_ns && begun))) {
-            m->live_bytes += span->claims[m->ended];
+            m->live_bytes += part->claims;
             see_peak(m, 0);
             m->claimed = true;
         }
-        if (!m->claimed || span->end_ns[m->ended] > at_ns)
+        if (!m->claimed || part->end_ns > at_ns)
             return;
-        m->live_bytes -= span->releases[m->ended++];
+        m->live_bytes -= part->releases;
+        m->ended++;
         m->claimed = false;
     }
 }
 
-/* Of its sums `by` the end of tasks, what is reached so long after its start;
- * a task adds either nothing or all its time. */
-static int64_t sum_at(const sim_meter *m, const int64_t *by, int64_t at_ns)
+/* A part adds either nothing or all its time. */
+static int64_t within(int64_t before, int64_t by_end, int64_t passed_ns)
 {
+    return by_end == before ? before : before + passed_ns;
+}
+
+/* Of its sums, what is reached so long after its start. */
+static sim_sums sums_at(const sim_meter *m, int64_t at_ns)
+{
+    static const sim_sums none;
     const int32_t k = m->ended;
-    const int64_t done = k > 0 ? by[k - 1] : 0;
-    if (k == m->span->chain->n || by[k] == done)
-        return done;
-    return done + at_ns - start_of(m->span, k);
+    const sim_sums *done = k > 0 ? &m->span->sums[k - 1] : &none;
+    if (k == m->span->chain->n_parts)
+        return *done;
+    const sim_sums *by = &m->span->sums[k];
+    const int64_t passed_ns = at_ns - start_of(m->span->chain, k);
+    return (sim_sums){within(done->busy_ns, by->busy_ns, passed_ns),
+                      within(done->comm_ns, by->comm_ns, passed_ns),
+                      within(done->both_ns, by->both_ns, passed_ns),
+                      within(done->occupied_ns, by->occupied_ns, passed_ns)};
+}
+
+/* So much time, in which a chain did this, beside those that are counted. */
+static void add_beside(sim_meter *m, int64_t passed_ns, const sim_sums *its)
+{
+    m->busy_ns += m->computing > 0 ? passed_ns : its->busy_ns;
+    m->comm_ns += m->communicating > 0 ? passed_ns : its->comm_ns;
+    if (m->computing == 0)
+        m->exposed_ns += m->communicating > 0 ? passed_ns - its->busy_ns
+                                              : its->comm_ns - its->both_ns;
+    m->occupied_ns += m->occupied > 0 ? passed_ns : its->occupied_ns;
 }
 
 /* What runs beside it has not changed since the last call. */
 static void advance_span(sim_meter *m, int64_t now_ns, bool begun)
 {
     const sim_span *span = m->span;
-    const int32_t n = span->chain->n;
+    const int32_t n = span->chain->n_parts;
     const int64_t at_ns = now_ns - m->span_start_ns;
-    const int64_t passed_ns = now_ns - m->since_ns;
-    if (m->since_ns == m->span_start_ns && at_ns == span->end_ns[n - 1]) {
+    if (m->since_ns == m->span_start_ns && at_ns == span->end_ns) {
         see_peak(m, span->peak_bytes);
         m->live_bytes += span->live_bytes;
         m->ended = n;
     } else {
         follow_span(m, at_ns, begun);
     }
-    const int64_t busy_ns = sum_at(m, span->busy_ns, at_ns);
-    const int64_t comm_ns = sum_at(m, span->comm_ns, at_ns);
-    const int64_t its_busy_ns = busy_ns - m->span_busy_ns;
-    const int64_t its_comm_ns = comm_ns - m->span_comm_ns;
-    m->span_busy_ns = busy_ns;
-    m->span_comm_ns = comm_ns;
+    const sim_sums by = sums_at(m, at_ns);
+    const sim_sums its = {by.busy_ns - m->counted.busy_ns,
+                          by.comm_ns - m->counted.comm_ns,
+                          by.both_ns - m->counted.both_ns,
+                          by.occupied_ns - m->counted.occupied_ns};
+    add_beside(m, now_ns - m->since_ns, &its);
+    m->counted = by;
     m->since_ns = now_ns;
-    m->busy_ns += m->computing > 0 ? passed_ns : its_busy_ns;
-    m->comm_ns += m->communicating > 0 ? passed_ns : its_comm_ns;
-    if (m->computing == 0)
-        m->exposed_ns +=
-            m->communicating > 0 ? passed_ns - its_busy_ns : its_comm_ns;
-    m->occupied_ns += passed_ns;
     if (m->ended == n)
         m->span = NULL;
 }
 
 /* ---- all that runs ---- */
 
-void sim_meter_advance(sim_meter *m, int64_t now_ns, bool begun)
+void sim_meter_pass(sim_meter *m, int64_t now_ns, bool begun)
 {
     if (m->span) {
         advance_span(m, now_ns, begun);

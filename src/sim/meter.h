@@ -21,13 +21,17 @@ static inline uint64_t sim_stream_bit(int32_t stream)
     return (uint64_t)1 << (stream < 63 ? stream : 63);
 }
 
-/* A chain over time: [n] of each. */
+/* What a chain does from its start to the end of one of its parts. */
+typedef struct sim_sums {
+    int64_t busy_ns, comm_ns, both_ns, occupied_ns;
+} sim_sums;
+
+/* A chain over time. */
 typedef struct sim_span {
     const plan_chain *chain;
     uint64_t wakes;
-    int64_t *end_ns;            /* since its start */
-    int64_t *busy_ns, *comm_ns; /* by then */
-    int64_t *claims, *releases;
+    int64_t end_ns;                 /* since its start */
+    sim_sums *sums;                 /* [parts] by their ends */
     int64_t peak_bytes, live_bytes; /* above those when the first has claimed:
                                        the most at once, those at its end */
 } sim_span;
@@ -40,20 +44,25 @@ typedef struct sim_meter {
     int64_t live_bytes, peak_bytes;
     /* The chain that runs now, and how far it is counted. */
     const sim_span *span;
-    int64_t span_start_ns, span_busy_ns, span_comm_ns;
-    int32_t ended; /* of its tasks */
+    int64_t span_start_ns;
+    sim_sums counted;
+    int32_t ended; /* of its parts */
     bool claimed;  /* what the next one claims */
 } sim_meter;
 
-/* NULL: one of its tasks takes no time. tasks: of the role. */
-sim_span *sim_span_make(const plan_actors *a, int32_t head,
-                        const plan_chain *chain, const sim_task *tasks,
+/* tasks: of the role. */
+sim_span *sim_span_make(const plan_chain *chain, const sim_task *tasks,
                         fs_arena *arena);
 
 /* Adds the time since the last call; before every change of the counts. What
  * starts at an instant claims its bytes after all that ends then has let go of
  * its own: `begun` tells that it has come to that. */
-void sim_meter_advance(sim_meter *m, int64_t now_ns, bool begun);
+void sim_meter_pass(sim_meter *m, int64_t now_ns, bool begun);
+static inline void sim_meter_advance(sim_meter *m, int64_t now_ns, bool begun)
+{
+    if (m->since_ns != now_ns || m->span)
+        sim_meter_pass(m, now_ns, begun);
+}
 void sim_meter_count(sim_meter *m, const sim_task *task, int32_t change);
 void sim_meter_claim(sim_meter *m, int64_t bytes);
 /* A chain starts; it ends when advanced to its end. */

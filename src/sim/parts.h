@@ -21,6 +21,14 @@ typedef struct sim_job {
     bool on_core, on_link;
 } sim_job;
 
+/* What a stream has to do with, all along. */
+typedef struct sim_lane {
+    plan_actors *actors;
+    const plan_cursor *cursor;
+    const sim_task *tasks; /* of its role */
+    sim_meter *meter;
+} sim_lane;
+
 typedef struct sim_head {
     int64_t ready_ns; /* -1: not seen ready yet */
     bool waits;       /* ready, but another stream's turn to compute */
@@ -32,6 +40,13 @@ typedef struct sim_line {
     int32_t *arrived; /* [n_members] stream numbers over all roles; the first
                          has the job */
 } sim_line;
+
+/* Chains that begin with a task: that with the stream beside it first. */
+enum { SIM_PAIR, SIM_ALONE, SIM_SPANS };
+typedef struct sim_spans {
+    const sim_span *of[SIM_SPANS];
+    bool looked[SIM_SPANS]; /* for that one */
+} sim_spans;
 
 typedef struct sim_repeats sim_repeats;
 typedef struct sim_watch sim_watch;
@@ -46,11 +61,14 @@ typedef struct simulation {
     int64_t steps, now_ns, sequence;
     bool begun;                  /* at this instant, what starts now */
     int64_t n_events, n_skipped; /* of those, not played */
+    int64_t n_paired;            /* of those, as part of a pair */
     plan_actors **actors;        /* [roles] */
     sim_task **tasks;            /* [roles][tasks] */
-    const sim_span ***spans;     /* [roles][tasks * variants]; NULL: none */
+    plan_chains **chains;        /* [roles]; NULL: none */
+    sim_spans **spans;           /* [roles][tasks * variants] */
     int32_t *first_stream;       /* [roles + 1] */
     int32_t *role_of;            /* [streams] */
+    sim_lane *lanes;             /* [streams] */
     sim_job *jobs;               /* [streams] */
     sim_head *heads;             /* [streams] */
     sim_line *lines;             /* communicators, then channels */

@@ -17,8 +17,8 @@ __extension__ typedef __int128 wide;
 
 static const sim_task *head_task(const simulation *s, int32_t stream)
 {
-    const sim_job *job = &s->jobs[stream];
-    return &s->tasks[job->role][s->actors[job->role]->cursor[job->stream].task];
+    const sim_lane *lane = &s->lanes[stream];
+    return &lane->tasks[lane->cursor->task];
 }
 
 static sim_thread thread_of(const sim_task *task)
@@ -52,21 +52,22 @@ static void watch_claims(const simulation *s, int32_t stream)
     sim_watch_note(s->watch, s, job->role, a->cursor[job->stream].step);
 }
 
-static void fire(simulation *s, int32_t stream)
+static void fire(simulation *s, int32_t stream, const sim_task *task)
 {
     const sim_job *job = &s->jobs[stream];
-    const sim_task *task = head_task(s, stream);
-    sim_meter *m = &s->meters[job->role];
+    sim_meter *m = s->lanes[stream].meter;
     sim_meter_advance(m, s->now_ns, s->begun);
-    const int64_t bytes = plan_actor_fire(s->actors[job->role], job->stream);
+    if (job->span) {
+        plan_actor_chain_fire(s->lanes[stream].actors, job->stream,
+                              job->span->chain);
+        sim_meter_start(m, job->span, s->now_ns);
+        return;
+    }
+    const int64_t bytes = plan_actor_fire(s->lanes[stream].actors, job->stream);
     if (s->watch)
         watch_claims(s, stream);
-    if (job->span) {
-        sim_meter_start(m, job->span, s->now_ns);
-    } else {
-        sim_meter_claim(m, bytes);
-        sim_meter_count(m, task, 1);
-    }
+    sim_meter_claim(m, bytes);
+    sim_meter_count(m, task, 1);
     if (task->on_core) {
         sim_cores_change(&s->resources, job->role, thread_of(task), 1);
         s->cores_change = true;
@@ -78,7 +79,7 @@ static void record(simulation *s, int32_t stream, int64_t start_ns)
     int32_t r = s->role_of[stream], local = s->jobs[stream].stream;
     const plan_cursor *c = &s->actors[r]->cursor[local];
     plan_trace *trace = s->options->trace;
-    if (!trace || c->step < sim_first_traced(s))
+    if (c->step < sim_first_traced(s))
         return;
     plan_event event = {.rank = s->p->roles[r].first_rank,
                         .stream = local,
@@ -111,17 +112,17 @@ static void count_done(simulation *s, int64_t step, int32_t n)
 }
 
 /* One task; returns the bytes let go of. */
-static int64_t complete_task(simulation *s, int32_t stream)
+static int64_t complete_task(simulation *s, int32_t stream,
+                             const sim_task *task)
 {
     const sim_job *job = &s->jobs[stream];
-    const sim_task *task = head_task(s, stream);
-    sim_meter_count(&s->meters[job->role], task, -1);
+    sim_meter_count(s->lanes[stream].meter, task, -1);
     if (task->on_core) {
         sim_cores_change(&s->resources, job->role, thread_of(task), -1);
         s->cores_change = true;
     }
     if (!s->watch)
-        return plan_actor_done(s->actors[job->role], job->stream);
+        return plan_actor_done(s->lanes[stream].actors, job->stream);
     const plan_task *its = plan_task_at(s, stream);
     const int64_t step = s->actors[job->role]->cursor[job->stream].step;
     sim_watch_release(s->watch, s, job->role, its, 1);
@@ -133,19 +134,22 @@ static int64_t complete_task(simulation *s, int32_t stream)
 
 static void complete(simulation *s, int32_t stream, int64_t start_ns)
 {
+    const sim_lane *lane = &s->lanes[stream];
     sim_job *job = &s->jobs[stream];
-    const int32_t r = job->role;
-    const int64_t step = s->actors[r]->cursor[job->stream].step;
+    const sim_task *task = head_task(s, stream);
+    const int64_t step = lane->cursor->step;
     const sim_span *span = job->span;
-    sim_meter_advance(&s->meters[r], s->now_ns, s->begun);
-    record(s, stream, start_ns);
+    sim_meter_advance(lane->meter, s->now_ns, s->begun);
+    if (s->options->trace)
+        record(s, stream, start_ns);
     job->span = NULL;
-    s->woken[r] |= span ? span->wakes : head_task(s, stream)->wakes;
-    s->meters[r].live_bytes -=
-        span ? plan_actor_chain_done(s->actors[r], job->stream, span->chain)
-             : complete_task(s, stream);
+    s->woken[job->role] |= span ? span->wakes : task->wakes;
+    lane->meter->live_bytes -=
+        span ? plan_actor_chain_done(lane->actors, job->stream, span->chain)
+             : complete_task(s, stream, task);
     s->heads[stream].ready_ns = -1;
-    s->touched[r / 64] |= (uint64_t)1 << r % 64;
+    s->touched[job->role / 64] |= (uint64_t)1 << job->role % 64;
+    s->n_paired += span && span->chain->beside >= 0 ? span->chain->n : 0;
     count_done(s, step, span ? span->chain->n : 1);
 }
 
@@ -162,7 +166,8 @@ static void schedule_end(simulation *s, int32_t j)
         wide per_ns = (wide)job->rate * PS_PER_NS;
         after_ns = (int64_t)((scaled + per_ns - 1) / per_ns);
     }
-    sim_heap_set(&s->heap, (sim_event){s->now_ns + after_ns, s->sequence++, j});
+    sim_heap_set(&s->heap,
+                 sim_event_make(s->now_ns + after_ns, s->sequence++, j));
 }
 
 static void start_job(simulation *s, int32_t j, int32_t line, int64_t demand_ps)
@@ -280,28 +285,47 @@ static void start_meeting(simulation *s, int32_t line)
         seconds = fmax(seconds, head_task(s, l->arrived[i])->seconds);
     seconds = sim_noise_meeting(s->noise, s, line, seconds);
     for (int32_t i = 0; i < l->n_members; i++) {
-        s->jobs[lead].on_core |= head_task(s, l->arrived[i])->on_core;
-        fire(s, l->arrived[i]);
+        const sim_task *task = head_task(s, l->arrived[i]);
+        s->jobs[lead].on_core |= task->on_core;
+        fire(s, l->arrived[i], task);
     }
     start_job(s, lead, line, ps_of(seconds));
 }
 
+/* The chain that begins with a head, found when it is first asked for. */
+static const sim_span *find_span(simulation *s, int32_t stream, int32_t kind)
+{
+    const int32_t r = s->jobs[stream].role, local = s->jobs[stream].stream;
+    const int32_t task = s->actors[r]->cursor[local].task;
+    const int32_t variant = plan_actor_variant(s->actors[r], local);
+    sim_spans *spans = &s->spans[r][task * PLAN_CHAIN_VARIANTS + variant];
+    if (spans->looked[kind])
+        return spans->of[kind];
+    const plan_chain *chain =
+        plan_chain_of(s->chains[r], task, variant, kind == SIM_PAIR);
+    if (chain)
+        spans->of[kind] = sim_span_make(chain, s->tasks[r], s->arena);
+    spans->looked[kind] = true;
+    return spans->of[kind];
+}
+
 /* The chain that begins with a head that is ready, if all of it may run. What
  * a trace shows is played task by task. */
-static const sim_span *span_at(const simulation *s, int32_t stream)
+static const sim_span *span_at(simulation *s, int32_t stream)
 {
     const sim_job *job = &s->jobs[stream];
     const plan_actors *a = s->actors[job->role];
-    const plan_cursor *c = &a->cursor[job->stream];
-    if (!s->spans[job->role] ||
-        (s->options->trace && c->step >= sim_first_traced(s)))
+    if (s->options->trace && a->cursor[job->stream].step >= sim_first_traced(s))
         return NULL;
-    const sim_span *span =
-        s->spans[job->role][c->task * PLAN_CHAIN_VARIANTS +
-                            plan_actor_variant(a, job->stream)];
-    if (!span || !plan_actor_chain_ready(a, job->stream, span->chain))
-        return NULL;
-    return span;
+    for (int32_t k = 0; k < SIM_SPANS; k++) {
+        if (k == SIM_PAIR &&
+            !plan_actor_may_pair(a, job->stream, s->chains[job->role]))
+            continue;
+        const sim_span *span = find_span(s, stream, k);
+        if (span && plan_actor_chain_ready(a, job->stream, span->chain))
+            return span;
+    }
+    return NULL;
 }
 
 static void start_span(simulation *s, int32_t stream, const sim_span *span)
@@ -310,8 +334,8 @@ static void start_span(simulation *s, int32_t stream, const sim_span *span)
     s->heads[stream].ready_ns = s->now_ns;
     job->span = span;
     job->on_core = false;
-    fire(s, stream);
-    start_job(s, stream, -1, span->end_ns[span->chain->n - 1] * PS_PER_NS);
+    fire(s, stream, NULL);
+    start_job(s, stream, -1, span->end_ns * PS_PER_NS);
 }
 
 /* The head has become ready: it starts, or waits for those it meets. */
@@ -319,7 +343,8 @@ static void arrive(simulation *s, int32_t stream)
 {
     const sim_task *task = head_task(s, stream);
     sim_line *l = task->line < 0 ? NULL : &s->lines[task->line];
-    const sim_span *span = span_at(s, stream);
+    const sim_span *span =
+        s->spans[s->jobs[stream].role] ? span_at(s, stream) : NULL;
     if (span) {
         start_span(s, stream, span);
         return;
@@ -335,14 +360,14 @@ static void arrive(simulation *s, int32_t stream)
         return;
     }
     s->heads[stream].waits =
-        !plan_actor_turn(s->actors[s->role_of[stream]], s->jobs[stream].stream);
+        !plan_actor_turn(s->lanes[stream].actors, s->jobs[stream].stream);
     if (s->heads[stream].waits)
         return;
     s->jobs[stream].on_core = task->on_core;
     const int64_t demand_ps =
         s->noise ? ps_of(sim_noise_alone(s->noise, s, stream, task->seconds))
                  : task->demand_ps;
-    fire(s, stream);
+    fire(s, stream, task);
     start_job(s, stream, -1, demand_ps);
 }
 
@@ -356,15 +381,15 @@ static void try_stream(simulation *s, int32_t r, int32_t i)
 
 static void start_role(simulation *s, int32_t r)
 {
-    const int32_t first = s->first_stream[r];
+    const int32_t first = s->first_stream[r], end = s->first_stream[r + 1];
     uint64_t bits = s->woken[r];
     s->woken[r] = 0;
-    for (; bits && first < s->first_stream[r + 1]; bits &= bits - 1) {
+    for (; bits; bits &= bits - 1) {
         const int32_t bit = __builtin_ctzll(bits);
-        const int32_t end = bit < 63 ? first + bit + 1 : s->first_stream[r + 1];
-        for (int32_t i = first + bit; i < end && i < s->first_stream[r + 1];
-             i++)
-            try_stream(s, r, i);
+        if (first + bit < end)
+            try_stream(s, r, first + bit);
+        for (int32_t i = first + 64; bit == 63 && i < end; i++)
+            try_stream(s, r, i); /* of the last bit */
     }
 }
 
@@ -382,14 +407,15 @@ static void start_ready(simulation *s)
 /* Ends everything due at the next instant; false when nothing runs. */
 static bool end_next(simulation *s)
 {
-    if (s->heap.n == 0)
+    const sim_event *next = sim_heap_first(&s->heap);
+    if (!next)
         return false;
-    const int64_t next_ns = s->heap.at[0].time_ns;
+    const int64_t next_ns = next->time_ns;
     if (next_ns > s->now_ns)
         s->begun = false;
     s->now_ns = next_ns;
-    while (s->heap.n > 0 && s->heap.at[0].time_ns == next_ns)
-        end_job(s, sim_heap_pop(&s->heap).job);
+    for (; next && next->time_ns == next_ns; next = sim_heap_first(&s->heap))
+        end_job(s, sim_heap_pop(&s->heap));
     return true;
 }
 

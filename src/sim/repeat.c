@@ -95,11 +95,12 @@ static int by_time(const void *a, const void *b)
     const sim_event *x = a, *y = b;
     if (x->time_ns != y->time_ns)
         return x->time_ns < y->time_ns ? -1 : 1;
-    return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
+    return x->order < y->order ? -1 : x->order > y->order;
 }
 
-static void set_ends(const simulation *s, mark *m)
+static void set_ends(simulation *s, mark *m)
 {
+    sim_heap_close(&s->heap);
     m->n_ends = s->heap.n;
     if (m->n_ends > 0)
         memcpy(m->ends, s->heap.at, (size_t)m->n_ends * sizeof *m->ends);
@@ -153,10 +154,12 @@ static bool same_jobs(const mark *was, const mark *is)
         return false;
     for (int32_t i = 0; i < is->n_ends; i++) {
         const sim_event *a = &was->ends[i], *b = &is->ends[i];
-        const sim_job *x = &was->jobs[a->job], *y = &is->jobs[b->job];
-        if (a->job != b->job ||
+        const int32_t j = sim_event_job(a);
+        const sim_job *x = &was->jobs[j], *y = &is->jobs[j];
+        if (j != sim_event_job(b) ||
             a->time_ns - was->now_ns != b->time_ns - is->now_ns ||
             x->left_ps != y->left_ps || x->rate != y->rate ||
+            x->span != y->span ||
             was->now_ns - x->updated_ns != is->now_ns - y->updated_ns ||
             x->line != y->line || x->on_core != y->on_core ||
             x->on_link != y->on_link)

@@ -82,6 +82,7 @@ static void fill_result(const simulation *s, fs_arena *arena, sim_result *out)
     out->exposed_comm_s = exposed_s / ranks;
     out->events = s->n_events;
     out->skipped = s->n_skipped;
+    out->paired = s->n_paired;
     out->n_steps = s->steps;
     out->first_step = first;
     out->last_step = k;

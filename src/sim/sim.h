@@ -40,7 +40,8 @@ typedef struct sim_result {
     int64_t n_steps, first_step, last_step; /* iteration_s is of these */
     double *step_s;  /* [n_steps] between ends of steps; of the first from 0 */
     int64_t events;  /* in all, */
-    int64_t skipped; /* and of these not played, for they repeat others */
+    int64_t skipped; /* and of these not played, for they repeat others; */
+    int64_t paired;  /* played as one with what runs beside them */
     double wall_s;
 } sim_result;
 

@@ -1,0 +1,69 @@
+/* Making of chains; not for other files. */
+#ifndef FS_PLAN_ACTOR_CHAIN_PARTS_H
+#define FS_PLAN_ACTOR_CHAIN_PARTS_H
+
+#include "plan/actor_chain.h"
+
+/* A task of the chain at work, and when it runs. */
+typedef struct chain_member {
+    int32_t task;
+    int64_t start_ns, end_ns;
+} chain_member;
+
+typedef struct chaining {
+    const plan_actors *a;
+    const plan_role *role;
+    const int64_t *takes_ns; /* [tasks] 0: joins none */
+    fs_arena *arena;
+    /* The group that chains are made of: a compute stream, and maybe one that
+     * keeps its place beside it (else -1). */
+    int32_t stream, beside;
+    const plan_chain **of; /* [tasks * PLAN_CHAIN_VARIANTS] */
+    bool *looked;          /* for that one */
+    bool *lone;            /* [registers] the group alone makes and reads it */
+    int32_t *last_use[2];  /* [registers] the last reader in the section, on
+                              the stream and beside it */
+    bool first, last;      /* firing of the step */
+    int32_t section;
+    FS_VEC(int32_t) program; /* the group's tasks of it */
+    /* Of the chain at work: */
+    bool *joined;           /* [tasks] */
+    bool *listed;           /* [registers] among those touched */
+    bool *reads, *makes;    /* [registers] */
+    int32_t *old_use, *use; /* [registers] of the piece made before, in it */
+    int64_t *made_ns, *read_ns; /* [registers] when it is made, last read */
+    uint8_t *noted;             /* [registers] while its needs are listed */
+    FS_VEC(int32_t) touched;    /* registers, as they come */
+    FS_VEC(chain_member) members;
+    int64_t end_ns[2];  /* of the last on the stream, beside it */
+    int32_t at_end[2];  /* that last; -1: none */
+    int64_t awaited_ns; /* end of the first that sets others free */
+} chaining;
+
+static inline const int32_t *chain_ins(const chaining *c, int32_t t)
+{
+    return c->a->in_out + c->a->tasks[t].first;
+}
+
+static inline const int32_t *chain_outs(const chaining *c, int32_t t)
+{
+    return chain_ins(c, t) + c->a->tasks[t].n_in;
+}
+
+static inline bool chain_once(const plan_actor_register *r)
+{
+    return r->per_step || r->persistent;
+}
+
+static inline bool chain_is_beside(const chaining *c, int32_t t)
+{
+    return c->role->tasks[t].stream == c->beside;
+}
+
+/* The task runs behind those before it (actor_chain_make.c). */
+void chain_join(chaining *c, int32_t t, int64_t start_ns);
+void chain_forget(chaining *c);
+/* What those that have joined do together. */
+plan_chain *chain_make(chaining *c);
+
+#endif
