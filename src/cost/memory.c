@@ -70,45 +70,40 @@ int32_t cost_edge_tensor(const cost_memory *mem, int32_t v, int32_t slot)
                                       : node->in[slot];
 }
 
-static int64_t aligned(const ir_tensor *tensor, const ir_nd_sbp *sbp,
-                       const ir_mesh *mesh)
-{
-    int64_t bytes = cost_piece_bytes(tensor, sbp, mesh);
-    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
-}
-
 /* ---- what one reader holds ---- */
 
 /* The slot of the backward pass that is looked at has another before it, when
  * one of the fullest has: then all sums of gradients are there too. */
 bool cost_goes_on(const cost_memory *mem, int32_t stage, bool first)
 {
-    return mem->slot[first][place(mem, stage)].goes_on;
+    return mem->slots->slot[first][place(mem, stage)].goes_on;
 }
 
 static int32_t in_flight(const cost_memory *mem, int32_t stage)
 {
-    return mem->slot[false][place(mem, stage)].in_flight;
+    return mem->slots->slot[false][place(mem, stage)].in_flight;
 }
 
 bool cost_first_differs(const cost_memory *mem, int32_t stage)
 {
     const int32_t at = place(mem, stage);
-    return mem->slot[true][at].forwards > 0 &&
-           mem->slot[false][at].forwards == 0;
+    return mem->slots->slot[true][at].forwards > 0 &&
+           mem->slots->slot[false][at].forwards == 0;
 }
 
 /* Stages that share devices have nothing to move between them. */
 static bool same_role(const cost_memory *mem, int32_t a, int32_t b)
 {
-    return mem->pipe.role_of[place(mem, a)] == mem->pipe.role_of[place(mem, b)];
+    return mem->slots->pipe.role_of[place(mem, a)] ==
+           mem->slots->pipe.role_of[place(mem, b)];
 }
 
 /* Copies of a variable or constant for the step, made when it begins. */
 static void hold_for_step(const cost_memory *mem, const cost_moment *at,
                           int32_t v, plan_phase phase, cost_holding *out)
 {
-    const cost_fullest *slot = &mem->slot[at->first][place(mem, at->stage)];
+    const cost_fullest *slot =
+        &mem->slots->slot[at->first][place(mem, at->stage)];
     bool held = false;
     if (at->phase == PLAN_BACKWARD && phase == PLAN_FORWARD)
         held = slot->forwards > 0;
@@ -161,7 +156,7 @@ static void hold_backward(const cost_memory *mem, const cost_moment *at,
     int32_t made = graph->tensors.at[mem->viewed[tensor]].producer;
     int32_t boxed_behind = graph->tensors.at[tensor].producer;
     if (at->phase != PLAN_BACKWARD || at->node < made || at->node > v ||
-        mem->pipe.schedule->splits) /* it may run later */
+        mem->slots->pipe.schedule->splits) /* it may run later */
         return;
     out->straight = cost_home_of(mem, mem->viewed[tensor], v) == at->stage;
     out->after = at->node > boxed_behind;
@@ -248,7 +243,8 @@ static int32_t received_for(const cost_memory *mem, int32_t tensor, int32_t v)
     int32_t apart = cost_home_of(mem, tensor, v) - to;
     plan_crossing crossing = {place(mem, to) + apart, place(mem, to), made,
                               kept ? PLAN_BACKWARD : made};
-    return plan_pace_buffers(&mem->pace, &crossing, least) + mem->prefetch;
+    return plan_pace_buffers(&mem->slots->pace, &crossing, least) +
+           mem->prefetch;
 }
 
 /* A reader on another stage: received pieces and sent ones share with nothing,
@@ -419,76 +415,6 @@ bool cost_memory_edge(const cost_memory *mem, int32_t moment,
     return holds(out) || out->scratch;
 }
 
-static int64_t scratch_of(const ir_tensor *tensor, const ir_mesh *mesh,
-                          const plan_boxing *path)
-{
-    int64_t most = 0;
-    for (int32_t k = 0; k < path->n; k++) {
-        plan_box_step step;
-        if (!plan_box_step_make(tensor, mesh, &path->at[k], &path->at[k + 1],
-                                &step) ||
-            !plan_box_is_collective(step.kind))
-            continue;
-        int64_t bytes = step.bytes_in + step.bytes_out;
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
-/* The part of a path that lies on the holding's stage. */
-static plan_boxing part_of(const cost_holding *h, const plan_ends *ends,
-                           const plan_boxing *path)
-{
-    plan_boxing part = *path;
-    if (!plan_ends_cross(ends))
-        return part;
-    if (!h->arrives) {
-        part.n = path->cross;
-        return part;
-    }
-    part.n = path->n - path->cross - 1;
-    for (int32_t k = 0; k <= part.n; k++)
-        part.at[k] = path->at[path->cross + 1 + k];
-    return part;
-}
-
-/* Where what arrives is boxed again, one buffer of it is there in any case. */
-static int64_t arrived_bytes(const cost_holding *h, const ir_tensor *tensor,
-                             const ir_mesh *mesh, const plan_boxing *part)
-{
-    int64_t first = aligned(tensor, &part->at[0], mesh);
-    return part->n ? (h->after > 0) * first : h->straight * first;
-}
-
-static int64_t held_bytes(const cost_holding *h, const ir_tensor *tensor,
-                          const ir_mesh *mesh, const plan_boxing *part)
-{
-    int64_t first = aligned(tensor, &part->at[0], mesh), least = first,
-            last = aligned(tensor, &part->at[part->n], mesh);
-    if (part->n == 0)
-        return h->straight * first;
-    for (int32_t k = 1; h->least && k <= part->n; k++) {
-        int64_t here = aligned(tensor, &part->at[k], mesh);
-        least = here < least ? here : least;
-    }
-    return h->before * first + h->after * last + h->least * least +
-           h->next * aligned(tensor, &part->at[1], mesh);
-}
-
-int64_t cost_holding_bytes(const cost_holding *h, const plan_ends *ends,
-                           const plan_boxing *path)
-{
-    const ir_tensor *tensor = ends->tensor;
-    const plan_boxing part = part_of(h, ends, path);
-    const ir_mesh *mesh = h->arrives || ends->anywhere
-                              ? &ends->to_stage->mesh
-                              : &ends->from_stage->mesh;
-    int64_t bytes = h->arrives ? arrived_bytes(h, tensor, mesh, &part)
-                               : held_bytes(h, tensor, mesh, &part);
-    bytes = bytes / h->share * h->times;
-    return bytes + (h->scratch ? scratch_of(tensor, mesh, &part) : 0);
-}
-
 /* ---- nodes ---- */
 
 static bool read_on(const cost_memory *mem, int32_t tensor, int32_t stage)
@@ -519,7 +445,7 @@ int32_t cost_memory_copies(const cost_memory *mem, int32_t moment, int32_t v)
             return cost_times(mem, v) *
                    (mem->last_end[node->out[0]] >= at->node);
         return cost_times(mem, v) *
-               (!mem->pipe.schedule->splits &&
+               (!mem->slots->pipe.schedule->splits &&
                 (cost_goes_on(mem, at->stage, at->first) || v <= at->node));
     default:
         return 0;
@@ -534,8 +460,9 @@ int64_t cost_memory_node(const cost_memory *mem, int32_t moment, int32_t v,
     int64_t bytes = 0;
     int32_t copies = cost_memory_copies(mem, moment, v);
     for (int32_t o = 0; copies && o < node->n_out; o++)
-        bytes += copies * aligned(&p->graph->tensors.at[node->out[o]],
-                                  &sig->out[o], mesh);
+        bytes +=
+            copies * cost_aligned_bytes(&p->graph->tensors.at[node->out[o]],
+                                        &sig->out[o], mesh);
     return bytes;
 }
 
@@ -769,18 +696,18 @@ cost_memory *cost_memory_create_with(const cost_program *program,
                                      const cost_moments *more, fs_arena *arena)
 {
     cost_memory *mem = fs_new(arena, cost_memory, 1);
+    cost_slots *slots = fs_new(arena, cost_slots, 1);
+    const plan_pipeline pipe = pipe_of(program, arena);
+    *slots = cost_slots_of(&pipe, arena);
     *mem =
         (cost_memory){.program = program,
                       .arena = arena,
                       .uses = ir_graph_uses(program->graph, arena),
                       .prefetch = plan_lower_defaults().prefetch,
-                      .pipe = pipe_of(program, arena),
+                      .slots = slots,
                       .received = fs_new(arena, int32_t *, program->n_stages),
                       .kept = {fs_new(arena, int32_t *, program->n_stages),
                                fs_new(arena, int32_t *, program->n_stages)}};
-    mem->pace = plan_pace_of(&mem->pipe, arena);
-    mem->slot[false] = cost_fullest_of(&mem->pipe, false, arena);
-    mem->slot[true] = cost_fullest_of(&mem->pipe, true, arena);
     cost_find_tensors(mem);
     note_tensors(mem);
     count_received(mem);

@@ -48,14 +48,20 @@ typedef struct cost_paying {
 
 typedef FS_VEC(int32_t) cost_nodes;
 
+/* What of a pipeline the memory of its stages hangs on (slots.c). */
+typedef struct cost_slots {
+    plan_pipeline pipe;
+    cost_fullest *slot[2]; /* [is it the first][n_stages] */
+    plan_pace pace;
+} cost_slots;
+cost_slots cost_slots_of(const plan_pipeline *pipe, fs_arena *arena);
+
 struct cost_memory {
     const cost_program *program;
     fs_arena *arena;
     ir_uses uses;
     int32_t prefetch;
-    plan_pipeline pipe;
-    cost_fullest *slot[2]; /* [is it the first][n_stages] */
-    plan_pace pace;
+    const cost_slots *slots;
     cost_nodes *nodes_of; /* [n_stages] ascending: those that run there, and who
                             reads what is made there: nobody else's edges and
                             outputs are held there */
@@ -92,6 +98,9 @@ bool cost_goes_on(const cost_memory *mem, int32_t stage, bool first);
 bool cost_first_differs(const cost_memory *mem, int32_t stage);
 const ir_node *cost_producer_of(const cost_memory *mem, int32_t tensor);
 double cost_whole_bytes(const cost_memory *mem, int32_t tensor);
+/* Of the largest piece, as buffers are aligned. */
+int64_t cost_aligned_bytes(const ir_tensor *tensor, const ir_nd_sbp *sbp,
+                           const ir_mesh *mesh);
 
 /* What an edge of a node reads, a variable's its next value; -1: nothing. */
 int32_t cost_edge_tensor(const cost_memory *mem, int32_t v, int32_t slot);
