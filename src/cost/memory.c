@@ -631,10 +631,42 @@ static void make_paying(cost_memory *mem, int32_t moment, cost_paying *out)
     out->handed_on[moment] = fs_new(mem->arena, bool, n);
 }
 
+/* One before it that differs by its scratch alone, or itself: who shares what
+ * is the same. */
+static int32_t twin_of(const cost_memory *mem, int32_t moment)
+{
+    const cost_moment *at = mem->moments.at;
+    int32_t k = 0;
+    while (at[k].stage != at[moment].stage || at[k].phase != at[moment].phase ||
+           at[k].node != at[moment].node || at[k].first != at[moment].first ||
+           at[k].payers != at[moment].payers)
+        k++;
+    return k;
+}
+
+static void share_counts(cost_memory *mem, int32_t moment, int32_t twin)
+{
+    for (int32_t kept = 0; kept < 2; kept++) {
+        for (int32_t loose = 0; loose < 2; loose++) {
+            const cost_sharers *by = &mem->share[kept][loose];
+            by->all[moment] = by->all[twin];
+            by->among[moment] = by->among[twin];
+        }
+        const cost_paying *paying = &mem->paying[kept];
+        paying->payers[moment] = paying->payers[twin];
+        paying->handed_on[moment] = paying->handed_on[twin];
+    }
+}
+
 static void count_sharing(cost_memory *mem, int32_t moment)
 {
     const cost_program *p = mem->program;
     const cost_moment *at = &mem->moments.at[moment];
+    const int32_t twin = twin_of(mem, moment);
+    if (twin < moment) {
+        share_counts(mem, moment, twin);
+        return;
+    }
     for (int32_t kept = 0; kept <= p->chooses; kept++) {
         for (int32_t loose = 0; loose <= p->chooses; loose++)
             make_sharers(mem, moment, &mem->share[kept][loose]);

@@ -71,32 +71,37 @@ static void add_tides(const cost_memory *mem, int32_t stage, const scene *in,
     }
 }
 
+static tide tide_of(const cost_memory *mem, int32_t stage, const scene *in,
+                    fs_arena *arena)
+{
+    const cost_nodes *nodes = &mem->nodes_of[stage];
+    tide t = {nodes, fs_new(arena, double, nodes->n + 1),
+              fs_new(arena, double, nodes->n + 1),
+              fs_new(arena, double, nodes->n + 1)};
+    add_tides(mem, stage, in, &t);
+    return t;
+}
+
 /* The node of the stage's backward pass at which most is held. */
-static int32_t fullest(const cost_memory *mem, int32_t stage, scene in)
+static int32_t fullest(const cost_memory *mem, int32_t stage, const scene *in,
+                       const tide *t)
 {
     const ir_graph *graph = mem->program->graph;
-    const cost_nodes *nodes = &mem->nodes_of[stage];
-    fs_arena *scratch = fs_arena_create();
-    tide t = {nodes, fs_new(scratch, double, nodes->n + 1),
-              fs_new(scratch, double, nodes->n + 1),
-              fs_new(scratch, double, nodes->n + 1)};
     double kept = 0, sums = 0, most = -1;
     int32_t best = -1;
-    add_tides(mem, stage, &in, &t);
-    for (int32_t k = 0; k < nodes->n; k++) {
-        const int32_t v = nodes->at[k];
+    for (int32_t k = 0; k < t->nodes->n; k++) {
+        const int32_t v = t->nodes->at[k];
         const ir_node *node = &graph->nodes.at[v];
-        kept += t.kept[k];
-        sums += t.sums[k] + (in.copies ? t.gathered[k] : 0);
+        kept += t->kept[k];
+        sums += t->sums[k] + (in->copies ? t->gathered[k] : 0);
         if (mem->program->stage_of[v] != stage || node->phase != IR_BACKWARD ||
             cost_times(mem, v) > 1 || plan_lower_is_view(node) ||
-            (in.keeps && cost_is_loose(mem, v)) ||
-            kept / in.parts + sums <= most)
+            (in->keeps && cost_is_loose(mem, v)) ||
+            kept / in->parts + sums <= most)
             continue;
-        most = kept / in.parts + sums;
+        most = kept / in->parts + sums;
         best = v;
     }
-    fs_arena_destroy(scratch);
     return best;
 }
 
@@ -149,27 +154,47 @@ static int32_t *largest_updates(const cost_memory *mem, fs_arena *arena)
     return best;
 }
 
-static void add_moment(cost_memory *mem, const cost_moment *of, bool sums)
+/* Edges of a stage whose scratch counts: [of sums]. */
+typedef struct scratch_edges {
+    cost_moment of[2];
+} scratch_edges;
+
+static scratch_edges scratch_of(const cost_memory *mem, int32_t stage)
+{
+    scratch_edges s = {{{.stage = stage}, {.stage = stage}}};
+    choose_scratch(mem, false, &s.of[false]);
+    choose_scratch(mem, true, &s.of[true]);
+    return s;
+}
+
+static void add_moment(cost_memory *mem, const cost_moment *of,
+                       const scratch_edges *edges, bool sums)
 {
     cost_moment at = *of;
-    choose_scratch(mem, sums, &at);
+    at.scratch_node = edges->of[sums].scratch_node;
+    at.scratch_slot = edges->of[sums].scratch_slot;
     fs_push(mem->arena, &mem->moments, at);
 }
 
 /* Of one of the fullest slots: where a data-parallel, a tensor-parallel and a
  * gathering strategy are fullest, each with either scratch, and with copies and
  * without where these are to choose from. */
-static void choose_of_slot(cost_memory *mem, int32_t stage, bool first)
+static void choose_of_slot(cost_memory *mem, int32_t stage, bool first,
+                           const scratch_edges *edges)
 {
     const int32_t size = ir_mesh_size(&mem->program->stages[stage].mesh);
     const scene scenes[3] = {{size, false, false, first},
                              {1, false, false, first},
                              {1, size > 1, false, first}};
+    fs_arena *scratch = fs_arena_create();
+    tide t = {NULL, NULL, NULL, NULL};
     int32_t at[6], n = 0;
     for (int32_t k = 0; k < (mem->program->chooses ? 6 : 3); k++) {
         scene one = scenes[k % 3];
         one.keeps = k >= 3;
-        at[n] = fullest(mem, stage, one);
+        if (k % 3 == 0)
+            t = tide_of(mem, stage, &one, scratch);
+        at[n] = fullest(mem, stage, &one, &t);
         int32_t known = 0;
         while (at[known] != at[n])
             known++;
@@ -179,10 +204,11 @@ static void choose_of_slot(cost_memory *mem, int32_t stage, bool first)
                                   .phase = PLAN_BACKWARD,
                                   .node = at[n],
                                   .first = first};
-        add_moment(mem, &here, true);
-        add_moment(mem, &here, false);
+        add_moment(mem, &here, edges, true);
+        add_moment(mem, &here, edges, false);
         n++;
     }
+    fs_arena_destroy(scratch);
 }
 
 void cost_choose_moments(cost_memory *mem)
@@ -192,10 +218,11 @@ void cost_choose_moments(cost_memory *mem)
     for (int32_t i = 0; i < mem->program->n_stages; i++) {
         const cost_moment end = {
             .stage = i, .phase = PLAN_END, .node = update[i]};
-        choose_of_slot(mem, i, false);
+        const scratch_edges edges = scratch_of(mem, i);
+        choose_of_slot(mem, i, false, &edges);
         if (cost_first_differs(mem, i))
-            choose_of_slot(mem, i, true);
-        add_moment(mem, &end, true);
+            choose_of_slot(mem, i, true, &edges);
+        add_moment(mem, &end, &edges, true);
     }
     fs_arena_destroy(scratch);
 }
