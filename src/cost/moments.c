@@ -35,6 +35,18 @@ static int32_t place_of(const tide *t, int32_t v)
     return low;
 }
 
+/* How many there are at once of what a node makes: what equal layers hand on to
+ * each other in the backward pass is there once, when the last of them is
+ * done. */
+static int32_t at_once(const cost_memory *mem, int32_t made, int32_t x,
+                       plan_phase base)
+{
+    const int32_t times = cost_times(mem, made), last = mem->last[x];
+    if (base == PLAN_BACKWARD && last >= 0 && cost_times(mem, last) < times)
+        return cost_times(mem, last);
+    return times;
+}
+
 /* Of a tensor that the node at place k makes. */
 static void add_tide(const cost_memory *mem, int32_t stage, const scene *in,
                      int32_t k, int32_t x, tide *t)
@@ -42,7 +54,7 @@ static void add_tide(const cost_memory *mem, int32_t stage, const scene *in,
     const ir_graph *graph = mem->program->graph;
     const int32_t made = t->nodes->at[k];
     const plan_phase base = plan_lower_base(graph, x);
-    const double bytes = cost_times(mem, made) * cost_whole_bytes(mem, x);
+    const double bytes = at_once(mem, made, x, base) * cost_whole_bytes(mem, x);
     if (mem->viewed[x] != x)
         return;
     if (graph->nodes.at[made].op == IR_OP_accumulate) {
