@@ -237,14 +237,11 @@ static int32_t received_for(const cost_memory *mem, int32_t tensor, int32_t v)
     const ir_graph *graph = mem->program->graph;
     int32_t to = mem->program->stage_of[v];
     bool kept = kept_by(mem, tensor, v);
-    int32_t least = kept ? in_flight(mem, to) : 1;
     plan_phase made = plan_lower_base(graph, tensor);
     /* Between those that stages stand for there may be others. */
     int32_t apart = cost_home_of(mem, tensor, v) - to;
-    plan_crossing crossing = {place(mem, to) + apart, place(mem, to), made,
-                              kept ? PLAN_BACKWARD : made};
-    return plan_pace_buffers(&mem->slots->pace, &crossing, least) +
-           mem->prefetch;
+    return cost_slots_received(mem->slots, place(mem, to) + apart,
+                               place(mem, to), made, kept);
 }
 
 /* A reader on another stage: received pieces and sent ones share with nothing,
@@ -724,27 +721,56 @@ cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena)
     return cost_memory_create_with(program, &(cost_moments){0}, arena);
 }
 
-cost_memory *cost_memory_create_with(const cost_program *program,
-                                     const cost_moments *more, fs_arena *arena)
+static void find_lists(cost_memory *mem)
 {
-    cost_memory *mem = fs_new(arena, cost_memory, 1);
-    cost_slots *slots = fs_new(arena, cost_slots, 1);
-    const plan_pipeline pipe = pipe_of(program, arena);
-    *slots = cost_slots_of(&pipe, arena);
-    *mem =
-        (cost_memory){.program = program,
-                      .arena = arena,
-                      .uses = ir_graph_uses(program->graph, arena),
-                      .prefetch = plan_lower_defaults().prefetch,
-                      .slots = slots,
-                      .received = fs_new(arena, int32_t *, program->n_stages),
-                      .kept = {fs_new(arena, int32_t *, program->n_stages),
-                               fs_new(arena, int32_t *, program->n_stages)}};
+    const int32_t n = mem->program->n_stages;
+    mem->uses = ir_graph_uses(mem->program->graph, mem->arena);
+    mem->received = fs_new(mem->arena, int32_t *, n);
+    mem->kept[0] = fs_new(mem->arena, int32_t *, n);
+    mem->kept[1] = fs_new(mem->arena, int32_t *, n);
     cost_find_tensors(mem);
     note_tensors(mem);
     count_received(mem);
+}
+
+static void borrow_lists(cost_memory *mem, const cost_memory *like)
+{
+    mem->uses = like->uses;
+    mem->received = like->received;
+    mem->kept[0] = like->kept[0];
+    mem->kept[1] = like->kept[1];
+    mem->nodes_of = like->nodes_of;
+    mem->viewed = like->viewed;
+    mem->last = like->last;
+    mem->last_end = like->last_end;
+    mem->between = like->between;
+    mem->readable = like->readable;
+    mem->moved = like->moved;
+}
+
+cost_memory *cost_memory_create_on(const cost_program *program,
+                                   const cost_slots *slots,
+                                   const cost_memory *like, fs_arena *arena)
+{
+    cost_memory *mem = fs_new(arena, cost_memory, 1);
+    *mem = (cost_memory){.program = program, .arena = arena, .slots = slots};
+    if (like)
+        borrow_lists(mem, like);
+    else
+        find_lists(mem);
     cost_choose_moments(mem);
     mem->chosen = mem->moments.n;
+    cost_memory_add(mem, &(cost_moments){0});
+    return mem;
+}
+
+cost_memory *cost_memory_create_with(const cost_program *program,
+                                     const cost_moments *more, fs_arena *arena)
+{
+    cost_slots *slots = fs_new(arena, cost_slots, 1);
+    const plan_pipeline pipe = pipe_of(program, arena);
+    *slots = cost_slots_of(&pipe, arena);
+    cost_memory *mem = cost_memory_create_on(program, slots, NULL, arena);
     cost_memory_add(mem, more);
     return mem;
 }

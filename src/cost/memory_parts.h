@@ -4,6 +4,7 @@
 
 #include "cost/memory.h"
 #include "cost/parts.h"
+#include "ir/words.h"
 
 /* Which tensors each stage has to do with, numbered from 0 on in each: most are
  * of one stage alone, so that what is kept of them does not grow with stages
@@ -53,14 +54,23 @@ typedef struct cost_slots {
     plan_pipeline pipe;
     cost_fullest *slot[2]; /* [is it the first][n_stages] */
     plan_pace pace;
+    int32_t prefetch; /* of lowering */
 } cost_slots;
 cost_slots cost_slots_of(const plan_pipeline *pipe, fs_arena *arena);
+/* Buffers, credits of lowering, of what stage `to` receives of another one;
+ * kept: for a reader of the backward pass, from the forward pass on. */
+int32_t cost_slots_received(const cost_slots *slots, int32_t from, int32_t to,
+                            plan_phase made, bool kept);
+/* All of it that matters for stage number `stage` of the pipeline, which reads
+ * of those in `from` (n of them) where it is another one: the larger a word is,
+ * the more it holds. */
+void cost_put_slots(const cost_slots *slots, int32_t stage, const int32_t *from,
+                    int32_t n, ir_words *key);
 
 struct cost_memory {
     const cost_program *program;
     fs_arena *arena;
     ir_uses uses;
-    int32_t prefetch;
     const cost_slots *slots;
     cost_nodes *nodes_of; /* [n_stages] ascending: those that run there, and who
                             reads what is made there: nobody else's edges and
@@ -106,6 +116,11 @@ int64_t cost_aligned_bytes(const ir_tensor *tensor, const ir_nd_sbp *sbp,
 int32_t cost_edge_tensor(const cost_memory *mem, int32_t v, int32_t slot);
 /* Fills nodes_of, viewed, between, last, last_end. */
 void cost_find_tensors(cost_memory *mem);
+/* Of a pipeline with these slots; `like`: of the same graph and stages, to
+ * borrow what was found of its tensors; NULL. */
+cost_memory *cost_memory_create_on(const cost_program *program,
+                                   const cost_slots *slots,
+                                   const cost_memory *like, fs_arena *arena);
 /* The moments of all stages (moments.c). */
 void cost_choose_moments(cost_memory *mem);
 

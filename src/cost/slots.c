@@ -2,6 +2,8 @@
 #include "config.h"
 #include "cost/memory_parts.h"
 
+#include "plan/lower.h"
+
 /* The fullest backward slot of a stage in its role's program: the first, or
  * one behind it. */
 static cost_fullest fullest_of(const plan_slot *slots, int32_t n, int32_t chunk,
@@ -47,5 +49,49 @@ cost_slots cost_slots_of(const plan_pipeline *pipe, fs_arena *arena)
     return (cost_slots){*pipe,
                         {cost_fullest_of(pipe, false, arena),
                          cost_fullest_of(pipe, true, arena)},
-                        plan_pace_of(pipe, arena)};
+                        plan_pace_of(pipe, arena),
+                        plan_lower_defaults().prefetch};
+}
+
+int32_t cost_slots_received(const cost_slots *slots, int32_t from, int32_t to,
+                            plan_phase made, bool kept)
+{
+    const int32_t least = kept ? slots->slot[false][to].in_flight : 1;
+    const plan_crossing crossing = {from, to, made,
+                                    kept ? PLAN_BACKWARD : made};
+    return plan_pace_buffers(&slots->pace, &crossing, least) + slots->prefetch;
+}
+
+/* There are never more of them than micro-batches. */
+static void put_count(const cost_slots *slots, int32_t n, ir_words *key)
+{
+    const int32_t m = slots->pipe.micro_batches;
+    ir_put_word(key, n < m ? n : m);
+}
+
+void cost_put_slots(const cost_slots *slots, int32_t stage, const int32_t *from,
+                    int32_t n, ir_words *key)
+{
+    put_count(slots, 2, key); /* of what is sent */
+    ir_put_word(key, slots->pipe.schedule->splits);
+    for (int32_t first = 0; first < 2; first++) {
+        const cost_fullest *at = &slots->slot[first][stage];
+        ir_put_word(key, at->in_flight);
+        ir_put_word(key, at->goes_on);
+        ir_put_word(key, at->forwards > 0);
+        ir_put_word(key, at->backwards > 0);
+    }
+    for (int32_t k = 0; k < n; k++) {
+        if (from[k] == stage)
+            continue;
+        for (int32_t kept = 0; kept < 2; kept++)
+            put_count(
+                slots,
+                cost_slots_received(slots, from[k], stage, PLAN_FORWARD, kept),
+                key);
+        put_count(
+            slots,
+            cost_slots_received(slots, from[k], stage, PLAN_BACKWARD, false),
+            key);
+    }
 }

@@ -1,0 +1,424 @@
+/* What stages of a fold hold: programs, which say what of edges and nodes is
+ * held when, whatever lies how, and the bytes of a sheet's pieces in them. */
+#include "config.h"
+#include "cost/sheet_parts.h"
+
+#include <string.h>
+
+/* ---- pipelines ---- */
+
+static plan_pipeline pipeline_of(const cost_degrees *d, fs_arena *arena)
+{
+    plan_stage *stages = fs_new(arena, plan_stage, d->n_stages);
+    for (int32_t i = 0; i < d->n_stages; i++)
+        stages[i].first_device = i;
+    return plan_pipeline_of(stages, d->n_stages, d->schedule, d->micro_batches,
+                            arena);
+}
+
+static double fill_of(const plan_pipeline *pipe, fs_arena *arena)
+{
+    plan_stage *stages = fs_new(arena, plan_stage, pipe->n_stages);
+    for (int32_t i = 0; i < pipe->n_stages; i++)
+        stages[i].first_device = i;
+    return plan_schedule_fill(pipe, stages);
+}
+
+enum {
+    STAGE_WORDS = 10 + 3 * (COST_SHEET_STAGES - 1),
+    SLOTS_WORDS = COST_SHEET_STAGES * STAGE_WORDS
+};
+
+/* Of stage `place` of a pipeline, which is number i of the fold: from there the
+ * others are as far away as the fold's. */
+static void put_stage(const cost_fold *fold, const cost_slots *slots, int32_t i,
+                      int32_t place, ir_words *key)
+{
+    int32_t from[COST_SHEET_STAGES], n = 0;
+    for (int32_t k = 0; k < fold->n_stages; k++) {
+        const int32_t at = place + k - i;
+        if (at >= 0 && at < slots->pipe.n_stages)
+            from[n++] = at;
+    }
+    cost_put_slots(slots, place, from, n, key);
+}
+
+/* Does stage a between hold at least what stage b does? */
+static bool holds_more(const cost_fold *fold, const cost_slots *slots,
+                       int32_t a, int32_t b)
+{
+    int64_t word[2][STAGE_WORDS];
+    ir_words x = {0, STAGE_WORDS, word[0]}, y = {0, STAGE_WORDS, word[1]};
+    put_stage(fold, slots, 1, a, &x);
+    put_stage(fold, slots, 1, b, &y);
+    bool more = x.n == y.n;
+    for (int32_t k = 0; more && k < x.n; k++)
+        more = word[0][k] >= word[1][k];
+    return more;
+}
+
+/* The stage between that holds most; -1: there is none. */
+static int32_t fullest_between(const cost_fold *fold, const cost_slots *slots)
+{
+    const int32_t last = slots->pipe.n_stages - 1;
+    int32_t best = 1;
+    for (int32_t i = 2; i < last; i++)
+        best = holds_more(fold, slots, best, i) ? best : i;
+    for (int32_t i = 1; i < last; i++)
+        if (!holds_more(fold, slots, best, i))
+            return -1;
+    return best;
+}
+
+/* False: which stages the fold's are cannot be said. */
+static bool find_places(const cost_fold *fold, const cost_slots *slots,
+                        int32_t *place)
+{
+    place[0] = 0;
+    if (fold->n_stages == 3)
+        place[1] = fullest_between(fold, slots);
+    if (fold->n_stages > 1)
+        place[fold->n_stages - 1] = slots->pipe.n_stages - 1;
+    return fold->n_stages < 3 || place[1] > 0;
+}
+
+/* A pipeline whose stages hold what those of a known one do is not kept. */
+static int32_t number_slots(cost_fold *fold, const plan_pipeline *pipe)
+{
+    int64_t word[SLOTS_WORDS];
+    ir_words key = {0, SLOTS_WORDS, word};
+    fs_arena *scratch = fs_arena_create();
+    const cost_slots found = cost_slots_of(pipe, scratch);
+    sheet_slots made;
+    bool known;
+    int32_t number = -1;
+    if (find_places(fold, &found, made.place)) {
+        for (int32_t i = 0; i < fold->n_stages; i++)
+            put_stage(fold, &found, i, made.place[i], &key);
+        number = cost_number_of(&fold->slots_of, &key, &known);
+        if (!known) {
+            cost_slots *kept = fs_new(fold->arena, cost_slots, 1);
+            *kept = cost_slots_of(pipe, fold->arena);
+            made.slots = kept;
+            fs_push(fold->arena, &fold->slots, made);
+        }
+    }
+    fs_arena_destroy(scratch);
+    return number;
+}
+
+static fs_status check_schedule(const cost_degrees *d, fs_err *err)
+{
+    const plan_schedule *schedule = plan_schedule_find(d->schedule);
+    if (!schedule)
+        return fs_fail(err, FS_INVALID, "no schedule '%s': there are %s",
+                       d->schedule, plan_schedule_names());
+    if (schedule->placing != PLAN_PLACED_ONCE)
+        return fs_fail(err, FS_INVALID,
+                       "the schedule %s gives devices several stages",
+                       d->schedule);
+    return FS_OK;
+}
+
+fs_status sheet_find_pipe(cost_fold *fold, const cost_degrees *degrees,
+                          fs_err *err, const sheet_pipe **out)
+{
+    int64_t word[2];
+    ir_words key = {0, 2, word};
+    bool known;
+    FS_TRY(check_schedule(degrees, err));
+    ir_put_pair(&key, degrees->n_stages, degrees->micro_batches);
+    ir_put_word(&key, (int64_t)(intptr_t)plan_schedule_find(degrees->schedule));
+    const int32_t number = cost_number_of(&fold->pipe_of, &key, &known);
+    if (!known) {
+        const plan_pipeline pipe = pipeline_of(degrees, fold->arena);
+        const sheet_pipe made = {fill_of(&pipe, fold->arena),
+                                 number_slots(fold, &pipe)};
+        fs_push(fold->arena, &fold->pipes, made);
+    }
+    *out = &fold->pipes.at[number];
+    if ((*out)->slots < 0)
+        return fs_fail(err, FS_INVALID,
+                       "with %d micro-batches %s lets no one stage between "
+                       "hold most",
+                       degrees->micro_batches, degrees->schedule);
+    return FS_OK;
+}
+
+/* ---- programs ---- */
+
+typedef struct lister {
+    cost_fold *fold;
+    const cost_memory *memory;
+    sheet_program *out;
+} lister;
+
+static int16_t holding_of(lister *l, const cost_holding *one)
+{
+    int32_t k = 0;
+    while (k < l->out->holdings.n &&
+           memcmp(&l->out->holdings.at[k], one, sizeof *one) != 0)
+        k++;
+    if (k == l->out->holdings.n)
+        fs_push(l->fold->arena, &l->out->holdings, *one);
+    FS_ASSERT(k <= INT16_MAX);
+    return (int16_t)k;
+}
+
+static void list_edge(lister *l, int32_t moment, int32_t v, int32_t slot)
+{
+    cost_holding kept, anew;
+    const bool held = cost_memory_edge(l->memory, moment,
+                                       (cost_reader){v, slot, false, false},
+                                       &kept),
+               held_anew =
+                   cost_memory_edge(l->memory, moment,
+                                    (cost_reader){v, slot, true, false}, &anew);
+    if (!held && !held_anew)
+        return;
+    const sheet_held one = {l->fold->first_edge[v] + slot, holding_of(l, &kept),
+                            holding_of(l, &anew)};
+    fs_push(l->fold->arena, &l->out->held, one);
+}
+
+static void list_moment(lister *l, int32_t moment, int32_t stage)
+{
+    cost_fold *fold = l->fold;
+    const int32_t *nodes, n = cost_memory_nodes(l->memory, stage, &nodes);
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t v = nodes[k];
+        const sheet_stock stock = {v, cost_memory_copies(l->memory, moment, v)};
+        if (stock.copies)
+            fs_push(fold->arena, &l->out->stocks, stock);
+        for (int32_t e = fold->first_edge[v]; e < fold->first_edge[v + 1]; e++)
+            list_edge(l, moment, v, e - fold->first_edge[v]);
+    }
+    const sheet_moment made = {stage, l->out->stocks.n, l->out->held.n};
+    fs_push(fold->arena, &l->out->moments, made);
+}
+
+/* A program as memory knows it: its stages are meshes of that size. */
+typedef struct shown {
+    cost_program program;
+    cost_standing standing;
+    plan_stage stages[COST_SHEET_STAGES];
+} shown;
+
+static void show(const cost_fold *fold, const cost_degrees *d,
+                 const sheet_slots *slots, fs_arena *arena, shown *out)
+{
+    const int32_t size = ir_mesh_size(&d->mesh), n = fold->graph->nodes.n;
+    int32_t *times = fs_new(arena, int32_t, n);
+    for (int32_t v = 0; v < n; v++)
+        times[v] = sheet_is_between(fold, v) ? sheet_times(fold, d->layers) : 1;
+    for (int32_t i = 0; i < fold->n_stages; i++)
+        out->stages[i] = (plan_stage){{1, {size}}, i * size};
+    out->standing = (cost_standing){&slots->slots->pipe, slots->place, times,
+                                    fold->run, fold->equal};
+    out->program =
+        (cost_program){.graph = fold->graph,
+                       .n_stages = fold->n_stages,
+                       .micro_batches = slots->slots->pipe.micro_batches,
+                       .schedule = slots->slots->pipe.schedule->name,
+                       .stages = out->stages,
+                       .stage_of = fold->stage_of,
+                       .standing = &out->standing};
+}
+
+/* The first memory, whose lists all others borrow, stays. */
+static void make_program(cost_fold *fold, const cost_degrees *d, int32_t slots)
+{
+    fs_arena *scratch = fs_arena_create();
+    fs_arena *arena = fold->like ? scratch : fold->arena;
+    const cost_moment *at;
+    shown *of = fs_new(arena, shown, 1);
+    sheet_program made = {.moments = {0}};
+    show(fold, d, &fold->slots.at[slots], arena, of);
+    cost_memory *memory = cost_memory_create_on(
+        &of->program, fold->slots.at[slots].slots, fold->like, arena);
+    lister l = {fold, memory, &made};
+    const int32_t n = cost_memory_moments(memory, &at);
+    for (int32_t k = 0; k < n; k++)
+        list_moment(&l, k, at[k].stage);
+    if (!fold->like)
+        fold->like = memory;
+    fs_push(fold->arena, &fold->programs, made);
+    fs_arena_destroy(scratch);
+}
+
+int32_t sheet_find_program(cost_fold *fold, const cost_degrees *degrees,
+                           const sheet_pipe *pipe)
+{
+    int64_t word[2];
+    ir_words key = {0, 2, word};
+    bool known;
+    ir_put_pair(&key, ir_mesh_size(&degrees->mesh), degrees->layers);
+    ir_put_word(&key, pipe->slots);
+    const int32_t number = cost_number_of(&fold->program_of, &key, &known);
+    if (!known)
+        make_program(fold, degrees, pipe->slots);
+    return number;
+}
+
+/* ---- contents ---- */
+
+enum {
+    CONTENT_WORDS = 2 + IR_MAX_OUT * (IR_WORDS_OF_SHAPE + IR_MAX_MESH) +
+                    IR_WORDS_OF_SHAPE + (PLAN_MAX_BOXING + 1) * IR_MAX_MESH
+};
+
+static int32_t content_of(cost_sheet *sheet, cost_numbers *numbers,
+                          const ir_words *key, sheet_content content)
+{
+    bool known;
+    const int32_t number = cost_number_of(numbers, key, &known);
+    if (!known)
+        fs_push(sheet->arena, &sheet->contents, content);
+    return number;
+}
+
+static int32_t node_content(cost_sheet *sheet, cost_numbers *numbers, int32_t v)
+{
+    const ir_graph *graph = sheet->fold->graph;
+    const ir_node *node = &graph->nodes.at[v];
+    int64_t word[CONTENT_WORDS];
+    ir_words key = {0, CONTENT_WORDS, word};
+    ir_put_word(&key, -1 - node->n_out);
+    for (int32_t o = 0; o < node->n_out; o++) {
+        const ir_tensor *t = &graph->tensors.at[node->out[o]];
+        ir_put_shape(&key, &t->shape, t->dtype);
+        ir_put_sbp(&key, &sheet->strategy->sig[v].out[o], IR_MAX_MESH);
+    }
+    return content_of(sheet, numbers, &key, (sheet_content){v, -1, false});
+}
+
+static void edge_contents(cost_sheet *sheet, cost_numbers *numbers, int32_t v,
+                          int32_t slot)
+{
+    const cost_sum sum = {.graph = sheet->fold->graph,
+                          .strategy = sheet->strategy};
+    const int32_t e = sheet->fold->first_edge[v] + slot;
+    cost_edge edge;
+    if (!cost_sum_edge_at(&sum, v, slot, &edge))
+        return;
+    const bool crosses = plan_ends_cross(&edge.ends);
+    for (int32_t arrives = 0; arrives <= crosses; arrives++) {
+        const ir_tensor *t = edge.ends.tensor;
+        int64_t word[CONTENT_WORDS];
+        ir_words key = {0, CONTENT_WORDS, word};
+        ir_put_pair(&key, edge.path->n, crosses ? 1 + edge.path->cross : 0);
+        ir_put_word(&key, arrives);
+        ir_put_shape(&key, &t->shape, t->dtype);
+        for (int32_t k = 0; k <= edge.path->n; k++)
+            ir_put_sbp(&key, &edge.path->at[k], IR_MAX_MESH);
+        sheet->of_edge[arrives][e] =
+            content_of(sheet, numbers, &key, (sheet_content){v, slot, arrives});
+    }
+}
+
+void sheet_find_contents(cost_sheet *sheet)
+{
+    const cost_fold *fold = sheet->fold;
+    const int32_t n = fold->graph->nodes.n;
+    fs_arena *scratch = fs_arena_create();
+    cost_numbers numbers = {.known = {.arena = scratch}};
+    sheet->of_node = fs_new(sheet->arena, int32_t, n);
+    for (int32_t arrives = 0; arrives < 2; arrives++) {
+        sheet->of_edge[arrives] =
+            fs_new(sheet->arena, int32_t, fold->first_edge[n]);
+        memset(sheet->of_edge[arrives], 0xff,
+               (size_t)fold->first_edge[n] * sizeof(int32_t));
+    }
+    for (int32_t v = 0; v < n; v++) {
+        sheet->of_node[v] = node_content(sheet, &numbers, v);
+        for (int32_t e = fold->first_edge[v]; e < fold->first_edge[v + 1]; e++)
+            edge_contents(sheet, &numbers, v, e - fold->first_edge[v]);
+    }
+    fs_arena_destroy(scratch);
+}
+
+/* ---- bytes ---- */
+
+static int64_t made_bytes(const cost_sheet *sheet, int32_t v)
+{
+    const ir_graph *graph = sheet->fold->graph;
+    const ir_node *node = &graph->nodes.at[v];
+    int64_t bytes = 0;
+    for (int32_t o = 0; o < node->n_out; o++)
+        bytes += cost_aligned_bytes(&graph->tensors.at[node->out[o]],
+                                    &sheet->strategy->sig[v].out[o],
+                                    &sheet->instance.mesh);
+    return bytes;
+}
+
+static void find_sizes(const cost_sheet *sheet, int32_t content, bool scratch)
+{
+    const sheet_content *of = &sheet->contents.at[content];
+    const cost_sum sum = {.graph = sheet->fold->graph,
+                          .strategy = &sheet->instance.strategy};
+    sheet_sizes *sizes = &sheet->instance.sizes[content];
+    cost_edge edge;
+    if (of->slot < 0)
+        sizes->of.first = made_bytes(sheet, of->node);
+    else if (cost_sum_edge_at(&sum, of->node, of->slot, &edge))
+        sizes->of = cost_sizes_of(&edge.ends, edge.path, of->arrives, scratch);
+    sizes->known = true;
+    sizes->scratch = scratch;
+}
+
+static const cost_sizes *sizes_at(const cost_sheet *sheet, int32_t content,
+                                  bool scratch)
+{
+    const sheet_sizes *sizes = &sheet->instance.sizes[content];
+    if (!sizes->known || sizes->scratch < scratch)
+        find_sizes(sheet, content, scratch);
+    return &sizes->of;
+}
+
+static int64_t edge_bytes(const cost_sheet *sheet, const sheet_program *of,
+                          const sheet_held *held)
+{
+    const bool anew = sheet->strategy->edge[held->edge].sharing > 0;
+    const cost_holding *h = &of->holdings.at[anew ? held->anew : held->kept];
+    const int32_t content = sheet->of_edge[h->arrives][held->edge];
+    if (content < 0)
+        return 0;
+    return cost_held_bytes(h, sizes_at(sheet, content, h->scratch));
+}
+
+static void add_moments(const cost_sheet *sheet, const sheet_program *of,
+                        int64_t *peaks)
+{
+    int32_t s = 0, e = 0;
+    for (int32_t k = 0; k < of->moments.n; k++) {
+        const sheet_moment *at = &of->moments.at[k];
+        int64_t bytes = 0;
+        for (; s < at->end_stock; s++)
+            bytes +=
+                of->stocks.at[s].copies *
+                sizes_at(sheet, sheet->of_node[of->stocks.at[s].node], false)
+                    ->first;
+        for (; e < at->end_held; e++)
+            bytes += edge_bytes(sheet, of, &of->held.at[e]);
+        peaks[at->stage] = bytes > peaks[at->stage] ? bytes : peaks[at->stage];
+    }
+}
+
+const int64_t *sheet_peaks(cost_sheet *sheet, int32_t program)
+{
+    sheet_instance *on = &sheet->instance;
+    const int32_t n = sheet->fold->programs.n;
+    if (program >= on->n_peaks) {
+        on->peaks = fs_regrow(sheet->scratch, on->peaks, (size_t)on->n_peaks,
+                              (size_t)n, sizeof *on->peaks);
+        memset(on->peaks + on->n_peaks, 0xff,
+               (size_t)(n - on->n_peaks) * sizeof *on->peaks);
+        on->n_peaks = n;
+    }
+    int64_t *peaks = on->peaks[program];
+    if (peaks[0] < 0) {
+        memset(peaks, 0, sizeof on->peaks[program]);
+        add_moments(sheet, &sheet->fold->programs.at[program], peaks);
+    }
+    return peaks;
+}

@@ -1,0 +1,125 @@
+/* Inside cost/sheet: what its files share. */
+#ifndef FS_COST_SHEET_PARTS_H
+#define FS_COST_SHEET_PARTS_H
+
+#include "cost/memory_parts.h"
+#include "cost/numbers.h"
+#include "cost/sheet.h"
+
+/* A pipeline of any number of stages, and by which number of slots its fold's
+ * stages hold what they hold. */
+typedef struct sheet_pipe {
+    double fill;
+    int32_t slots; /* -1: which stage between holds most hangs on what it is */
+} sheet_pipe;
+
+/* Of pipelines whose stages hold alike the first that was met. */
+typedef struct sheet_slots {
+    const cost_slots *slots;
+    int32_t place[COST_SHEET_STAGES]; /* which stages there are the fold's: of
+                                         those between one that holds most */
+} sheet_slots;
+
+/* What a stage holds at a moment: outputs of nodes so often, and of edges so
+ * much (holdings of the program), as it is kept or made anew. */
+typedef struct sheet_stock {
+    int32_t node, copies;
+} sheet_stock;
+typedef struct sheet_held {
+    int32_t edge;
+    int16_t kept, anew;
+} sheet_held;
+typedef struct sheet_moment {
+    int32_t stage, end_stock, end_held; /* from the end of the one before on */
+} sheet_moment;
+
+/* What stages of a size with so many layers hold under some slots, whatever
+ * lies how. */
+typedef struct sheet_program {
+    FS_VEC(sheet_moment) moments;
+    FS_VEC(sheet_stock) stocks;
+    FS_VEC(sheet_held) held;
+    FS_VEC(cost_holding) holdings;
+} sheet_program;
+
+struct cost_fold {
+    const cost_model *model;
+    const ir_graph *graph;
+    fs_arena *arena;
+    int32_t n_stages, layers; /* of each stage */
+    const int32_t *stage_of;
+    int32_t *run, *equal;      /* cost_standing's */
+    int32_t *copy;             /* [nodes] place of its layer in the stage; -1 */
+    const int32_t *first_edge; /* plan_strategy's */
+    cost_numbers pipe_of, slots_of, program_of;
+    FS_VEC(sheet_pipe) pipes;
+    FS_VEC(sheet_slots) slots;
+    FS_VEC(sheet_program) programs;
+    const cost_memory *like; /* of the first program, for its lists */
+};
+
+/* Is it of a layer that stands for any number? */
+static inline bool sheet_is_between(const cost_fold *fold, int32_t v)
+{
+    return fold->copy[v] == 1;
+}
+
+/* Layers that the middle one of a stage stands for. */
+static inline int32_t sheet_times(const cost_fold *fold, int32_t layers)
+{
+    return layers - fold->layers + 1;
+}
+
+/* The pipeline of that number of stages; FS_INVALID: of another placing. */
+fs_status sheet_find_pipe(cost_fold *fold, const cost_degrees *degrees,
+                          fs_err *err, const sheet_pipe **out);
+/* The program of stages of `size` devices; its number. */
+int32_t sheet_find_program(cost_fold *fold, const cost_degrees *degrees,
+                           const sheet_pipe *pipe);
+
+/* What lies on an edge, at the stage where it leaves or arrives, of edges that
+ * are alike; and what a node makes. */
+typedef struct sheet_content {
+    int32_t node, slot; /* of the first such edge; -1: its outputs */
+    bool arrives;
+} sheet_content;
+
+/* Bytes of a content on a mesh, once they were asked for. */
+typedef struct sheet_sizes {
+    cost_sizes of;
+    bool known, scratch;
+} sheet_sizes;
+
+typedef struct sheet_count {
+    int32_t term, sum; /* cost_counted's */
+    int32_t once, between;
+} sheet_count;
+
+/* On a mesh, all that does not hang on numbers of anything else. */
+typedef struct sheet_instance {
+    ir_mesh mesh;
+    bool legal;
+    plan_strategy strategy; /* the sheet's, on it */
+    plan_stage stages[COST_SHEET_STAGES];
+    double once[2 * COST_SHEET_STAGES], between[2 * COST_SHEET_STAGES];
+    sheet_sizes *sizes;                  /* [contents] */
+    int64_t (*peaks)[COST_SHEET_STAGES]; /* [programs] -1: not known */
+    int32_t n_peaks;
+} sheet_instance;
+
+struct cost_sheet {
+    cost_fold *fold;
+    const plan_strategy *strategy;
+    fs_arena *arena, *scratch; /* of the instance; NULL: there is none */
+    cost_formula formula;
+    FS_VEC(sheet_count) counts;
+    FS_VEC(sheet_content) contents;
+    int32_t *of_node, *of_edge[2]; /* contents; [arrives][edges] -1: none */
+    sheet_instance instance;
+};
+
+void sheet_find_contents(cost_sheet *sheet);
+/* The fullest moment of each of the fold's stages. */
+const int64_t *sheet_peaks(cost_sheet *sheet, int32_t program);
+
+#endif
