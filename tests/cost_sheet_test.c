@@ -13,6 +13,7 @@ enum { PATTERNS = 30, PRICES = 8 };
 
 static fs_arena *arena;
 static uint64_t seed;
+static cost_pipes *pipes; /* of all families */
 
 static int32_t draw(int32_t n)
 {
@@ -71,8 +72,10 @@ static bool open_family(const cost_model *model, family *f)
         datasets(), arena);
     f->few = few_of(f->network, f->network.samples, f->n_stages);
     const bool made =
-        cost_fold_create(model, f->few, f->pattern->stage_of, f->n_stages,
-                         arena, &err, &f->fold) == FS_OK &&
+        cost_fold_create(
+            model, pipes,
+            &(cost_folding){f->few, f->n_stages, f->pattern->stage_of}, arena,
+            &err, &f->fold) == FS_OK &&
         cost_sheet_create(f->fold, f->pattern, arena, &err, &f->sheet) == FS_OK;
     printf("# %s, recompute '%s', %d samples, %d stages%s%s\n", recipe,
            f->network.recompute, f->network.samples, f->n_stages,
@@ -217,11 +220,12 @@ static void test_refusals(const cost_model *model)
     ir_graph *few = pricing_graph(&n, 9);
     const plan_strategy *s = pricing_pattern(
         few, 3, "dp=2,tp=2", "3x4:a100-sxm4-80g", datasets(), arena);
+    const cost_folding of = {few, 3, s->stage_of};
     cost_fold *fold;
     cost_sheet *sheet;
     fs_err err = {0};
-    FS_ASSERT(cost_fold_create(model, few, s->stage_of, 3, arena, &err,
-                               &fold) == FS_OK &&
+    FS_ASSERT(cost_fold_create(model, pipes, &of, arena, &err, &fold) ==
+                  FS_OK &&
               cost_sheet_create(fold, s, arena, &err, &sheet) == FS_OK);
     const cost_degrees good = {{2, {2, 4}}, 4, 3, 8, "1f1b"};
     tap_equal_text(why(sheet, &good), "", "whole nodes have a price");
@@ -257,8 +261,8 @@ static void test_refusals(const cost_model *model)
     const cost_model *crowded =
         cost_model_create(open_cluster("1x16:cpu", arena), arena);
     const bool shares = cost_model_for(crowded, 2, 1, arena) != crowded;
-    tap_ok(!shares || cost_fold_create(crowded, few, s->stage_of, 3, arena,
-                                       &err, &fold) == FS_INVALID,
+    tap_ok(!shares || cost_fold_create(crowded, pipes, &of, arena, &err,
+                                       &fold) == FS_INVALID,
            "nor have devices that share cores");
     ir_graph_destroy(few);
 }
@@ -269,6 +273,7 @@ int main(void)
     arena = fs_arena_create();
     seed = given ? strtoull(given, NULL, 10) : 20251127;
     printf("# FS_SEED=%llu\n", (unsigned long long)seed);
+    pipes = cost_pipes_create(arena);
     const cost_model *model =
         cost_model_create(open_cluster("8x8:a100-sxm4-80g", arena), arena);
     test_drawn(model);

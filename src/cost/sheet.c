@@ -115,32 +115,47 @@ static fs_status check_model(const cost_model *model, fs_arena *arena,
     return FS_OK;
 }
 
-fs_status cost_fold_create(const cost_model *model, const ir_graph *graph,
-                           const int32_t *stage_of, int32_t n_stages,
-                           fs_arena *arena, fs_err *err, cost_fold **out)
+/* Copies of what changes once per step, for who runs more often. */
+static bool *find_anew(const cost_fold *fold)
 {
-    const int32_t n = graph->nodes.n;
+    const ir_graph *graph = fold->graph;
+    bool *anew =
+        fs_new(fold->arena, bool, fold->first_edge[graph->nodes.n] + 1);
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        for (int32_t k = 0; k < graph->nodes.at[v].n_in; k++)
+            anew[fold->first_edge[v] + k] =
+                plan_tensor_per_step(graph, graph->nodes.at[v].in[k]) &&
+                !cost_node_per_step(graph, v);
+    return anew;
+}
+
+fs_status cost_fold_create(const cost_model *model, cost_pipes *pipes,
+                           const cost_folding *of, fs_arena *arena, fs_err *err,
+                           cost_fold **out)
+{
+    const int32_t n = of->graph->nodes.n;
     cost_fold *fold = fs_new(arena, cost_fold, 1);
     ir_layers layers;
-    FS_ASSERT(n_stages >= 1 && n_stages <= COST_SHEET_STAGES);
+    FS_ASSERT(of->n_stages >= 1 && of->n_stages <= COST_SHEET_STAGES);
     *fold = (cost_fold){.model = model,
-                        .graph = graph,
+                        .graph = of->graph,
                         .arena = arena,
-                        .n_stages = n_stages,
-                        .stage_of = stage_of,
+                        .n_stages = of->n_stages,
+                        .stage_of = of->stage_of,
                         .run = fs_new(arena, int32_t, n),
                         .equal = fs_new(arena, int32_t, n),
                         .copy = fs_new(arena, int32_t, n),
-                        .first_edge = first_edges(graph, arena),
-                        .pipe_of = {.known = {.arena = arena}},
-                        .slots_of = {.known = {.arena = arena}},
+                        .first_edge = first_edges(of->graph, arena),
+                        .pipes_arena = pipes->arena,
+                        .pipes = &pipes->of[of->n_stages - 1],
                         .program_of = {.known = {.arena = arena}}};
+    fold->anew = find_anew(fold);
     for (int32_t v = 0; v < n; v++) {
         fold->run[v] = fold->copy[v] = -1;
         fold->equal[v] = v;
     }
     FS_TRY(check_model(model, arena, err));
-    ir_find_layers(graph, arena, &layers);
+    ir_find_layers(of->graph, arena, &layers);
     if (layers.runs.n != 1)
         return fs_fail(err, FS_INVALID, "%d runs of equal layers: want one",
                        layers.runs.n);
@@ -354,9 +369,19 @@ static fs_status check_degrees(const cost_sheet *sheet, const cost_degrees *d,
     const int32_t most = cost_cluster(fold->model)->n_devices;
     if ((int64_t)d->n_stages * ir_mesh_size(&d->mesh) > most)
         return fs_fail(err, FS_INVALID, "there are %d devices", most);
-    if (!places_alike(fold, d))
+    return FS_OK;
+}
+
+/* Of an instance; what was said of as many stages holds. */
+static fs_status check_places(cost_sheet *sheet, const cost_degrees *d,
+                              fs_err *err)
+{
+    if (sheet->instance.n_stages == d->n_stages)
+        return FS_OK;
+    if (!places_alike(sheet->fold, d))
         return fs_fail(err, FS_INVALID,
                        "stages lie differently in the cluster's nodes");
+    sheet->instance.n_stages = d->n_stages;
     return FS_OK;
 }
 
@@ -391,6 +416,7 @@ fs_status cost_sheet_price(cost_sheet *sheet, const cost_degrees *degrees,
     FS_TRY(check_degrees(sheet, degrees, err));
     FS_TRY(sheet_find_pipe(sheet->fold, degrees, err, &pipe));
     instantiate(sheet, &degrees->mesh);
+    FS_TRY(check_places(sheet, degrees, err));
     if (!sheet->instance.legal)
         return fs_fail(err, FS_INVALID,
                        "what is to be cut is shorter than the mesh is long");

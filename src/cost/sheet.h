@@ -13,15 +13,25 @@
 
 enum { COST_SHEET_STAGES = 3 };
 
+/* What of pipelines the memory of their stages hangs on, for any number of
+ * folds; in the arena. */
+typedef struct cost_pipes cost_pipes;
+cost_pipes *cost_pipes_create(fs_arena *arena);
+
 /* A graph of equal layers in stages, and who stands for whom: each stage has at
  * least three whole layers, all as many; of one in the middle there may be any
  * number. Of one, two or three stages: the first, any number alike, the last.
- * FS_INVALID says what of it is not so. It borrows model and graph, remembers
+ * FS_INVALID says what of it is not so. It borrows all of these, remembers
  * what stages hold, and is for one thread. */
+typedef struct cost_folding {
+    const ir_graph *graph;
+    int32_t n_stages;
+    const int32_t *stage_of; /* [nodes] */
+} cost_folding;
 typedef struct cost_fold cost_fold;
-fs_status cost_fold_create(const cost_model *model, const ir_graph *graph,
-                           const int32_t *stage_of, int32_t n_stages,
-                           fs_arena *arena, fs_err *err, cost_fold **out);
+fs_status cost_fold_create(const cost_model *model, cost_pipes *pipes,
+                           const cost_folding *of, fs_arena *arena, fs_err *err,
+                           cost_fold **out);
 
 /* A strategy for it, which stays where it is: stages of one mesh each, all axes
  * of which are longer than 1. What layers of a stage hand on to each other has

@@ -7,6 +7,17 @@
 
 /* ---- pipelines ---- */
 
+cost_pipes *cost_pipes_create(fs_arena *arena)
+{
+    cost_pipes *pipes = fs_new(arena, cost_pipes, 1);
+    pipes->arena = arena;
+    for (int32_t k = 0; k < COST_SHEET_STAGES; k++) {
+        pipes->of[k].pipe_of.known.arena = arena;
+        pipes->of[k].slots_of.known.arena = arena;
+    }
+    return pipes;
+}
+
 static plan_pipeline pipeline_of(const cost_degrees *d, fs_arena *arena)
 {
     plan_stage *stages = fs_new(arena, plan_stage, d->n_stages);
@@ -95,12 +106,12 @@ static int32_t number_slots(cost_fold *fold, const plan_pipeline *pipe)
     if (find_places(fold, &found, made.place)) {
         for (int32_t i = 0; i < fold->n_stages; i++)
             put_stage(fold, &found, i, made.place[i], &key);
-        number = cost_number_of(&fold->slots_of, &key, &known);
+        number = cost_number_of(&fold->pipes->slots_of, &key, &known);
         if (!known) {
-            cost_slots *kept = fs_new(fold->arena, cost_slots, 1);
-            *kept = cost_slots_of(pipe, fold->arena);
+            cost_slots *kept = fs_new(fold->pipes_arena, cost_slots, 1);
+            *kept = cost_slots_of(pipe, fold->pipes_arena);
             made.slots = kept;
-            fs_push(fold->arena, &fold->slots, made);
+            fs_push(fold->pipes_arena, &fold->pipes->slots, made);
         }
     }
     fs_arena_destroy(scratch);
@@ -129,14 +140,14 @@ fs_status sheet_find_pipe(cost_fold *fold, const cost_degrees *degrees,
     FS_TRY(check_schedule(degrees, err));
     ir_put_pair(&key, degrees->n_stages, degrees->micro_batches);
     ir_put_word(&key, (int64_t)(intptr_t)plan_schedule_find(degrees->schedule));
-    const int32_t number = cost_number_of(&fold->pipe_of, &key, &known);
+    const int32_t number = cost_number_of(&fold->pipes->pipe_of, &key, &known);
     if (!known) {
-        const plan_pipeline pipe = pipeline_of(degrees, fold->arena);
-        const sheet_pipe made = {fill_of(&pipe, fold->arena),
+        const plan_pipeline pipe = pipeline_of(degrees, fold->pipes_arena);
+        const sheet_pipe made = {fill_of(&pipe, fold->pipes_arena),
                                  number_slots(fold, &pipe)};
-        fs_push(fold->arena, &fold->pipes, made);
+        fs_push(fold->pipes_arena, &fold->pipes->all, made);
     }
-    *out = &fold->pipes.at[number];
+    *out = &fold->pipes->all.at[number];
     if ((*out)->slots < 0)
         return fs_fail(err, FS_INVALID,
                        "with %d micro-batches %s lets no one stage between "
@@ -165,23 +176,31 @@ static int16_t holding_of(lister *l, const cost_holding *one)
     return (int16_t)k;
 }
 
+/* Scratch is of a moment, not of its task. */
+static bool held_at(const lister *l, int32_t moment, cost_reader reader,
+                    cost_holding *out)
+{
+    cost_memory_edge(l->memory, moment, reader, out);
+    out->scratch = 0;
+    return out->straight || out->before || out->after || out->next ||
+           out->least;
+}
+
 static void list_edge(lister *l, int32_t moment, int32_t v, int32_t slot)
 {
+    const int32_t e = l->fold->first_edge[v] + slot;
     cost_holding kept, anew;
-    const bool held = cost_memory_edge(l->memory, moment,
-                                       (cost_reader){v, slot, false, false},
-                                       &kept),
-               held_anew =
-                   cost_memory_edge(l->memory, moment,
-                                    (cost_reader){v, slot, true, false}, &anew);
-    if (!held && !held_anew)
+    bool held = held_at(l, moment, (cost_reader){v, slot, false, false}, &kept);
+    anew = kept;
+    if (l->fold->anew[e])
+        held |= held_at(l, moment, (cost_reader){v, slot, true, false}, &anew);
+    if (!held)
         return;
-    const sheet_held one = {l->fold->first_edge[v] + slot, holding_of(l, &kept),
-                            holding_of(l, &anew)};
+    const sheet_held one = {e, holding_of(l, &kept), holding_of(l, &anew)};
     fs_push(l->fold->arena, &l->out->held, one);
 }
 
-static void list_moment(lister *l, int32_t moment, int32_t stage)
+static void list_task(lister *l, int32_t moment, int32_t stage)
 {
     cost_fold *fold = l->fold;
     const int32_t *nodes, n = cost_memory_nodes(l->memory, stage, &nodes);
@@ -193,7 +212,23 @@ static void list_moment(lister *l, int32_t moment, int32_t stage)
         for (int32_t e = fold->first_edge[v]; e < fold->first_edge[v + 1]; e++)
             list_edge(l, moment, v, e - fold->first_edge[v]);
     }
-    const sheet_moment made = {stage, l->out->stocks.n, l->out->held.n};
+    const sheet_task made = {stage, l->out->stocks.n, l->out->held.n};
+    fs_push(fold->arena, &l->out->tasks, made);
+}
+
+/* The moment before it is often of the same task. */
+static void list_moment(lister *l, const cost_moment *all, int32_t k)
+{
+    const cost_moment *at = &all[k];
+    const cost_fold *fold = l->fold;
+    if (k == 0 || at->stage != at[-1].stage || at->phase != at[-1].phase ||
+        at->node != at[-1].node || at->first != at[-1].first)
+        list_task(l, k, at->stage);
+    const sheet_moment made = {l->out->tasks.n - 1,
+                               at->scratch_node < 0
+                                   ? -1
+                                   : fold->first_edge[at->scratch_node] +
+                                         at->scratch_slot};
     fs_push(fold->arena, &l->out->moments, made);
 }
 
@@ -233,13 +268,13 @@ static void make_program(cost_fold *fold, const cost_degrees *d, int32_t slots)
     const cost_moment *at;
     shown *of = fs_new(arena, shown, 1);
     sheet_program made = {.moments = {0}};
-    show(fold, d, &fold->slots.at[slots], arena, of);
+    show(fold, d, &fold->pipes->slots.at[slots], arena, of);
     cost_memory *memory = cost_memory_create_on(
-        &of->program, fold->slots.at[slots].slots, fold->like, arena);
+        &of->program, fold->pipes->slots.at[slots].slots, fold->like, arena);
     lister l = {fold, memory, &made};
     const int32_t n = cost_memory_moments(memory, &at);
     for (int32_t k = 0; k < n; k++)
-        list_moment(&l, k, at[k].stage);
+        list_moment(&l, at, k);
     if (!fold->like)
         fold->like = memory;
     fs_push(fold->arena, &fold->programs, made);
@@ -383,24 +418,44 @@ static int64_t edge_bytes(const cost_sheet *sheet, const sheet_program *of,
     const int32_t content = sheet->of_edge[h->arrives][held->edge];
     if (content < 0)
         return 0;
-    return cost_held_bytes(h, sizes_at(sheet, content, h->scratch));
+    return cost_held_bytes(h, sizes_at(sheet, content, false));
+}
+
+static int64_t task_bytes(const cost_sheet *sheet, const sheet_program *of,
+                          int32_t k)
+{
+    const sheet_task none = {0}, *at = &of->tasks.at[k],
+                     *before = k > 0 ? at - 1 : &none;
+    int64_t bytes = 0;
+    for (int32_t s = before->end_stock; s < at->end_stock; s++) {
+        const sheet_stock *stock = &of->stocks.at[s];
+        bytes += stock->copies *
+                 sizes_at(sheet, sheet->of_node[stock->node], false)->first;
+    }
+    for (int32_t e = before->end_held; e < at->end_held; e++)
+        bytes += edge_bytes(sheet, of, &of->held.at[e]);
+    return bytes;
+}
+
+/* The edge leaves from where it is boxed. */
+static int64_t scratch_bytes(const cost_sheet *sheet, int32_t edge)
+{
+    const int32_t content = edge < 0 ? -1 : sheet->of_edge[false][edge];
+    return content < 0 ? 0 : sizes_at(sheet, content, true)->scratch;
 }
 
 static void add_moments(const cost_sheet *sheet, const sheet_program *of,
                         int64_t *peaks)
 {
-    int32_t s = 0, e = 0;
-    for (int32_t k = 0; k < of->moments.n; k++) {
+    int64_t bytes = 0;
+    for (int32_t k = 0, task = -1; k < of->moments.n; k++) {
         const sheet_moment *at = &of->moments.at[k];
-        int64_t bytes = 0;
-        for (; s < at->end_stock; s++)
-            bytes +=
-                of->stocks.at[s].copies *
-                sizes_at(sheet, sheet->of_node[of->stocks.at[s].node], false)
-                    ->first;
-        for (; e < at->end_held; e++)
-            bytes += edge_bytes(sheet, of, &of->held.at[e]);
-        peaks[at->stage] = bytes > peaks[at->stage] ? bytes : peaks[at->stage];
+        int64_t *peak = &peaks[of->tasks.at[at->task].stage];
+        if (at->task != task)
+            bytes = task_bytes(sheet, of, at->task);
+        task = at->task;
+        const int64_t all = bytes + scratch_bytes(sheet, at->edge);
+        *peak = all > *peak ? all : *peak;
     }
 }
 

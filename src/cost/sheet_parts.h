@@ -20,8 +20,19 @@ typedef struct sheet_slots {
                                          those between one that holds most */
 } sheet_slots;
 
-/* What a stage holds at a moment: outputs of nodes so often, and of edges so
- * much (holdings of the program), as it is kept or made anew. */
+/* Of folds of one, two or three stages: [stages - 1]. */
+typedef struct sheet_pipes {
+    cost_numbers pipe_of, slots_of;
+    FS_VEC(sheet_pipe) all;
+    FS_VEC(sheet_slots) slots;
+} sheet_pipes;
+struct cost_pipes {
+    fs_arena *arena;
+    sheet_pipes of[COST_SHEET_STAGES];
+};
+
+/* What a stage holds at a task: outputs of nodes so often, and of edges so much
+ * (holdings of the program), as it is kept or made anew. */
 typedef struct sheet_stock {
     int32_t node, copies;
 } sheet_stock;
@@ -29,13 +40,18 @@ typedef struct sheet_held {
     int32_t edge;
     int16_t kept, anew;
 } sheet_held;
-typedef struct sheet_moment {
+typedef struct sheet_task {
     int32_t stage, end_stock, end_held; /* from the end of the one before on */
+} sheet_task;
+/* And beside it the scratch of an edge; -1: of none. */
+typedef struct sheet_moment {
+    int32_t task, edge;
 } sheet_moment;
 
 /* What stages of a size with so many layers hold under some slots, whatever
  * lies how. */
 typedef struct sheet_program {
+    FS_VEC(sheet_task) tasks;
     FS_VEC(sheet_moment) moments;
     FS_VEC(sheet_stock) stocks;
     FS_VEC(sheet_held) held;
@@ -51,9 +67,10 @@ struct cost_fold {
     int32_t *run, *equal;      /* cost_standing's */
     int32_t *copy;             /* [nodes] place of its layer in the stage; -1 */
     const int32_t *first_edge; /* plan_strategy's */
-    cost_numbers pipe_of, slots_of, program_of;
-    FS_VEC(sheet_pipe) pipes;
-    FS_VEC(sheet_slots) slots;
+    bool *anew;                /* [edges] may be made anew */
+    fs_arena *pipes_arena;
+    sheet_pipes *pipes;
+    cost_numbers program_of;
     FS_VEC(sheet_program) programs;
     const cost_memory *like; /* of the first program, for its lists */
 };
@@ -105,6 +122,7 @@ typedef struct sheet_instance {
     sheet_sizes *sizes;                  /* [contents] */
     int64_t (*peaks)[COST_SHEET_STAGES]; /* [programs] -1: not known */
     int32_t n_peaks;
+    int32_t n_stages; /* so many lie alike; 0: none were asked about */
 } sheet_instance;
 
 struct cost_sheet {
