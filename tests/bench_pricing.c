@@ -42,7 +42,7 @@ typedef struct sweep {
     pattern patterns[MOST_PATTERNS];
     int32_t n_patterns;
     ir_graph *few;
-    cost_fold *fold;
+    cost_fold *first, *fold;
     uint64_t rng;
     int64_t until; /* plans to the next one that is checked */
     pricing_figures f;
@@ -193,6 +193,7 @@ static bool applies(const sweep *s, const pattern *of)
     return of->dp ? s->network.samples > 1 : s->network.samples <= MOST_EACH;
 }
 
+/* Of other numbers of samples as of the first. */
 static void open_fold(sweep *s, fs_arena *arena)
 {
     fs_err err = {0};
@@ -201,9 +202,14 @@ static void open_fold(sweep *s, fs_arena *arena)
     const double made_s = cpu_s();
     const cost_folding of = {s->few, s->n_stages,
                              s->patterns[0].strategy->stage_of};
-    if (cost_fold_create(s->model, s->pipes, &of, arena, &err, &s->fold) !=
-        FS_OK)
+    const fs_status status =
+        s->first ? cost_fold_like(s->first, s->few, arena, &err, &s->fold)
+                 : cost_fold_create(s->model, s->pipes, &of, s->arena, &err,
+                                    &s->fold);
+    if (status != FS_OK)
         printf("# %s\n", err.text);
+    if (!s->first)
+        s->first = s->fold;
     s->f.graphs_s += made_s - begin_s;
     s->f.sheets_s += cpu_s() - made_s;
 }
@@ -229,7 +235,8 @@ static void price_samples(sweep *s, int32_t samples)
         s->f.sheets++;
         price_sheet(s, of, sheet);
     }
-    ir_graph_destroy(s->few);
+    if (s->fold != s->first)
+        ir_graph_destroy(s->few);
     fs_arena_destroy(arena);
 }
 
@@ -249,6 +256,7 @@ pricing_figures pricing_run(const pricing_case *c)
         for (s.n_stages = 1; s.n_stages <= COST_SHEET_STAGES; s.n_stages++) {
             s.network.recompute = again[r];
             add_patterns(&s);
+            s.first = NULL;
             for (int32_t n = 1; n <= MOST_SAMPLES; n *= 2)
                 price_samples(&s, n);
         }

@@ -758,9 +758,6 @@ cost_memory *cost_memory_create_on(const cost_program *program,
         borrow_lists(mem, like);
     else
         find_lists(mem);
-    cost_choose_moments(mem);
-    mem->chosen = mem->moments.n;
-    cost_memory_add(mem, &(cost_moments){0});
     return mem;
 }
 
@@ -771,6 +768,8 @@ cost_memory *cost_memory_create_with(const cost_program *program,
     const plan_pipeline pipe = pipe_of(program, arena);
     *slots = cost_slots_of(&pipe, arena);
     cost_memory *mem = cost_memory_create_on(program, slots, NULL, arena);
+    cost_choose_moments(mem);
+    mem->chosen = mem->moments.n;
     cost_memory_add(mem, more);
     return mem;
 }

@@ -116,8 +116,9 @@ int64_t cost_aligned_bytes(const ir_tensor *tensor, const ir_nd_sbp *sbp,
 int32_t cost_edge_tensor(const cost_memory *mem, int32_t v, int32_t slot);
 /* Fills nodes_of, viewed, between, last, last_end. */
 void cost_find_tensors(cost_memory *mem);
-/* Of a pipeline with these slots; `like`: of the same graph and stages, to
- * borrow what was found of its tensors; NULL. */
+/* Of a pipeline with these slots, without moments; `like`: of the same graph,
+ * or one alike node by node, and stages, to borrow what was found of its
+ * tensors; NULL. */
 cost_memory *cost_memory_create_on(const cost_program *program,
                                    const cost_slots *slots,
                                    const cost_memory *like, fs_arena *arena);

@@ -148,7 +148,10 @@ fs_status cost_fold_create(const cost_model *model, cost_pipes *pipes,
                         .first_edge = first_edges(of->graph, arena),
                         .pipes_arena = pipes->arena,
                         .pipes = &pipes->of[of->n_stages - 1],
-                        .program_of = {.known = {.arena = arena}}};
+                        .program_of = {.known = {.arena = arena}},
+                        .moments_of = {.known = {.arena = arena}},
+                        .made_of = {.known = {.arena = arena}},
+                        .home = fold};
     fold->anew = find_anew(fold);
     for (int32_t v = 0; v < n; v++) {
         fold->run[v] = fold->copy[v] = -1;
@@ -163,6 +166,37 @@ fs_status cost_fold_create(const cost_model *model, cost_pipes *pipes,
     FS_TRY(check_plain(fold, err));
     FS_TRY(check_reads(fold, err));
     *out = fold;
+    return FS_OK;
+}
+
+/* Node by node, but for sizes. */
+static bool alike(const ir_graph *a, const ir_graph *b)
+{
+    bool same = a->nodes.n == b->nodes.n && a->tensors.n == b->tensors.n;
+    for (int32_t v = 0; same && v < a->nodes.n; v++) {
+        const ir_node *x = &a->nodes.at[v], *y = &b->nodes.at[v];
+        same = x->op == y->op && x->phase == y->phase && x->n_in == y->n_in &&
+               x->n_out == y->n_out &&
+               memcmp(x->in, y->in, (size_t)x->n_in * sizeof *x->in) == 0 &&
+               memcmp(x->out, y->out, (size_t)x->n_out * sizeof *x->out) == 0;
+    }
+    return same;
+}
+
+fs_status cost_fold_like(const cost_fold *fold, const ir_graph *graph,
+                         fs_arena *arena, fs_err *err, cost_fold **out)
+{
+    if (!alike(fold->graph, graph))
+        return fs_fail(err, FS_INVALID, "the graphs differ by more than sizes");
+    cost_fold *made = fs_new(arena, cost_fold, 1);
+    *made = *fold;
+    made->graph = graph;
+    made->arena = arena;
+    made->program_of = (cost_numbers){.known = {.arena = arena}};
+    made->moments_of = (cost_numbers){.known = {.arena = arena}};
+    memset(&made->moments, 0, sizeof made->moments);
+    memset(&made->asked, 0, sizeof made->asked);
+    *out = made;
     return FS_OK;
 }
 

@@ -33,6 +33,12 @@ fs_status cost_fold_create(const cost_model *model, cost_pipes *pipes,
                            const cost_folding *of, fs_arena *arena, fs_err *err,
                            cost_fold **out);
 
+/* The same of a graph that is alike node by node but for sizes (another number
+ * of samples; else FS_INVALID): it shares what the first, which outlives it,
+ * remembers of stages. */
+fs_status cost_fold_like(const cost_fold *fold, const ir_graph *graph,
+                         fs_arena *arena, fs_err *err, cost_fold **out);
+
 /* A strategy for it, which stays where it is: stages of one mesh each, all axes
  * of which are longer than 1. What layers of a stage hand on to each other has
  * to lie alike (FS_INVALID); of the strategy written out all but the first and

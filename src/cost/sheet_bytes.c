@@ -171,7 +171,7 @@ static int16_t holding_of(lister *l, const cost_holding *one)
            memcmp(&l->out->holdings.at[k], one, sizeof *one) != 0)
         k++;
     if (k == l->out->holdings.n)
-        fs_push(l->fold->arena, &l->out->holdings, *one);
+        fs_push(l->fold->home->arena, &l->out->holdings, *one);
     FS_ASSERT(k <= INT16_MAX);
     return (int16_t)k;
 }
@@ -197,23 +197,23 @@ static void list_edge(lister *l, int32_t moment, int32_t v, int32_t slot)
     if (!held)
         return;
     const sheet_held one = {e, holding_of(l, &kept), holding_of(l, &anew)};
-    fs_push(l->fold->arena, &l->out->held, one);
+    fs_push(l->fold->home->arena, &l->out->held, one);
 }
 
 static void list_task(lister *l, int32_t moment, int32_t stage)
 {
-    cost_fold *fold = l->fold;
+    const cost_fold *fold = l->fold;
     const int32_t *nodes, n = cost_memory_nodes(l->memory, stage, &nodes);
     for (int32_t k = 0; k < n; k++) {
         const int32_t v = nodes[k];
         const sheet_stock stock = {v, cost_memory_copies(l->memory, moment, v)};
         if (stock.copies)
-            fs_push(fold->arena, &l->out->stocks, stock);
+            fs_push(fold->home->arena, &l->out->stocks, stock);
         for (int32_t e = fold->first_edge[v]; e < fold->first_edge[v + 1]; e++)
             list_edge(l, moment, v, e - fold->first_edge[v]);
     }
     const sheet_task made = {stage, l->out->stocks.n, l->out->held.n};
-    fs_push(fold->arena, &l->out->tasks, made);
+    fs_push(fold->home->arena, &l->out->tasks, made);
 }
 
 /* The moment before it is often of the same task. */
@@ -229,7 +229,7 @@ static void list_moment(lister *l, const cost_moment *all, int32_t k)
                                    ? -1
                                    : fold->first_edge[at->scratch_node] +
                                          at->scratch_slot};
-    fs_push(fold->arena, &l->out->moments, made);
+    fs_push(fold->home->arena, &l->out->moments, made);
 }
 
 /* A program as memory knows it: its stages are meshes of that size. */
@@ -260,25 +260,93 @@ static void show(const cost_fold *fold, const cost_degrees *d,
                        .standing = &out->standing};
 }
 
-/* The first memory, whose lists all others borrow, stays. */
-static void make_program(cost_fold *fold, const cost_degrees *d, int32_t slots)
+/* Its lists are all others'. */
+static const cost_memory *first_memory(cost_fold *home, const cost_degrees *d,
+                                       const sheet_slots *slots)
 {
-    fs_arena *scratch = fs_arena_create();
-    fs_arena *arena = fold->like ? scratch : fold->arena;
-    const cost_moment *at;
-    shown *of = fs_new(arena, shown, 1);
+    if (!home->like) {
+        shown *of = fs_new(home->arena, shown, 1);
+        show(home, d, slots, home->arena, of);
+        home->like = cost_memory_create_on(&of->program, slots->slots, NULL,
+                                           home->arena);
+    }
+    return home->like;
+}
+
+/* All of slots that moments hang on. */
+static void put_scenes(const cost_fold *fold, const sheet_slots *slots,
+                       ir_words *key)
+{
+    for (int32_t i = 0; i < fold->n_stages; i++)
+        for (int32_t first = 0; first < 2; first++) {
+            const cost_fullest *at =
+                &slots->slots->slot[first][slots->place[i]];
+            ir_put_pair(key, at->goes_on, at->forwards > 0);
+        }
+}
+
+/* The moments of a memory that has none yet. */
+static const cost_moments *find_moments(cost_fold *fold, const cost_degrees *d,
+                                        const sheet_slots *slots,
+                                        cost_memory *memory)
+{
+    int64_t word[1 + 2 * COST_SHEET_STAGES];
+    ir_words key = {0, 1 + 2 * COST_SHEET_STAGES, word};
+    bool known;
+    ir_put_pair(&key, ir_mesh_size(&d->mesh), d->layers);
+    put_scenes(fold, slots, &key);
+    const int32_t number = cost_number_of(&fold->moments_of, &key, &known);
+    if (!known) {
+        const cost_moment *at;
+        cost_moments made = {{0}};
+        cost_choose_moments(memory);
+        const int32_t n = cost_memory_moments(memory, &at);
+        for (int32_t k = 0; k < n; k++)
+            fs_push(fold->arena, &made.list, at[k]);
+        memory->moments.n = 0;
+        fs_push(fold->arena, &fold->moments, made);
+    }
+    return &fold->moments.at[number];
+}
+
+static void list_program(cost_fold *fold, cost_memory *memory,
+                         const cost_moments *moments)
+{
     sheet_program made = {.moments = {0}};
-    show(fold, d, &fold->pipes->slots.at[slots], arena, of);
-    cost_memory *memory = cost_memory_create_on(
-        &of->program, fold->pipes->slots.at[slots].slots, fold->like, arena);
     lister l = {fold, memory, &made};
-    const int32_t n = cost_memory_moments(memory, &at);
-    for (int32_t k = 0; k < n; k++)
-        list_moment(&l, at, k);
-    if (!fold->like)
-        fold->like = memory;
-    fs_push(fold->arena, &fold->programs, made);
+    cost_memory_add(memory, moments);
+    for (int32_t k = 0; k < moments->list.n; k++)
+        list_moment(&l, moments->list.at, k);
+    fs_push(fold->home->arena, &fold->home->programs, made);
+}
+
+enum { MOMENT_WORDS = 4, MOST_MOMENTS = 64 };
+
+static int32_t make_program(cost_fold *fold, const cost_degrees *d,
+                            int32_t slots)
+{
+    const sheet_slots *under = &fold->pipes->slots.at[slots];
+    int64_t word[1 + MOST_MOMENTS * MOMENT_WORDS];
+    ir_words key = {0, 1 + MOST_MOMENTS * MOMENT_WORDS, word};
+    fs_arena *scratch = fs_arena_create();
+    shown of;
+    bool known;
+    show(fold, d, under, scratch, &of);
+    cost_memory *memory = cost_memory_create_on(
+        &of.program, under->slots, first_memory(fold->home, d, under), scratch);
+    const cost_moments *moments = find_moments(fold, d, under, memory);
+    ir_put_pair(&key, d->layers, slots);
+    for (int32_t k = 0; k < moments->list.n; k++) {
+        const cost_moment *at = &moments->list.at[k];
+        ir_put_pair(&key, at->stage, (int32_t)at->phase);
+        ir_put_pair(&key, at->node, at->first);
+        ir_put_pair(&key, at->scratch_node, at->scratch_slot);
+    }
+    const int32_t number = cost_number_of(&fold->home->made_of, &key, &known);
+    if (!known)
+        list_program(fold, memory, moments);
     fs_arena_destroy(scratch);
+    return number;
 }
 
 int32_t sheet_find_program(cost_fold *fold, const cost_degrees *degrees,
@@ -290,9 +358,11 @@ int32_t sheet_find_program(cost_fold *fold, const cost_degrees *degrees,
     ir_put_pair(&key, ir_mesh_size(&degrees->mesh), degrees->layers);
     ir_put_word(&key, pipe->slots);
     const int32_t number = cost_number_of(&fold->program_of, &key, &known);
-    if (!known)
-        make_program(fold, degrees, pipe->slots);
-    return number;
+    if (!known) {
+        const int32_t made = make_program(fold, degrees, pipe->slots);
+        fs_push(fold->arena, &fold->asked, made);
+    }
+    return fold->asked.at[number];
 }
 
 /* ---- contents ---- */
@@ -462,7 +532,7 @@ static void add_moments(const cost_sheet *sheet, const sheet_program *of,
 const int64_t *sheet_peaks(cost_sheet *sheet, int32_t program)
 {
     sheet_instance *on = &sheet->instance;
-    const int32_t n = sheet->fold->programs.n;
+    const int32_t n = sheet->fold->home->programs.n;
     if (program >= on->n_peaks) {
         on->peaks = fs_regrow(sheet->scratch, on->peaks, (size_t)on->n_peaks,
                               (size_t)n, sizeof *on->peaks);
@@ -473,7 +543,7 @@ const int64_t *sheet_peaks(cost_sheet *sheet, int32_t program)
     int64_t *peaks = on->peaks[program];
     if (peaks[0] < 0) {
         memset(peaks, 0, sizeof on->peaks[program]);
-        add_moments(sheet, &sheet->fold->programs.at[program], peaks);
+        add_moments(sheet, &sheet->fold->home->programs.at[program], peaks);
     }
     return peaks;
 }

@@ -48,8 +48,8 @@ typedef struct sheet_moment {
     int32_t task, edge;
 } sheet_moment;
 
-/* What stages of a size with so many layers hold under some slots, whatever
- * lies how. */
+/* What stages with so many layers hold under some slots at some moments,
+ * whatever lies how and however large it is. */
 typedef struct sheet_program {
     FS_VEC(sheet_task) tasks;
     FS_VEC(sheet_moment) moments;
@@ -70,9 +70,13 @@ struct cost_fold {
     bool *anew;                /* [edges] may be made anew */
     fs_arena *pipes_arena;
     sheet_pipes *pipes;
-    cost_numbers program_of;
+    FS_VEC(cost_moments) moments;
+    FS_VEC(int32_t) asked; /* programs of home, by what they were asked for */
+    cost_numbers moments_of, program_of;
+    cost_fold *home;      /* of the first of folds that are alike, */
+    cost_numbers made_of; /* which has their programs */
     FS_VEC(sheet_program) programs;
-    const cost_memory *like; /* of the first program, for its lists */
+    const cost_memory *like; /* of its own graph, for its lists */
 };
 
 /* Is it of a layer that stands for any number? */
