@@ -156,35 +156,47 @@ static int64_t price_mesh(sweep *s, cost_sheet *sheet, const pattern *of,
             const double begin_s = cpu_s();
             check(s, of, &d, &p);
             s->f.prices_s -= cpu_s() - begin_s;
-            s->until = fs_rand_below(&s->rng, 12000);
+            s->until = fs_rand_below(&s->rng, s->c->fewer ? 60000 : 12000);
         }
     return n;
 }
 
+/* Plans of a mesh in so many stages, and once more with all that is known. */
+static void price_stages(sweep *s, const pattern *of, cost_sheet *sheet,
+                         cost_degrees d)
+{
+    const int32_t stages = d.n_stages < 3 ? d.n_stages : 3;
+    if (stages != s->n_stages || s->network.layers % d.n_stages ||
+        s->network.layers / d.n_stages < PRICING_LAYERS)
+        return;
+    d.layers = s->network.layers / d.n_stages;
+    const double begin_s = cpu_s();
+    s->f.plans += price_mesh(s, sheet, of, d, true);
+    const double middle_s = cpu_s();
+    s->f.again += price_mesh(s, sheet, of, d, false);
+    s->f.prices_s += middle_s - begin_s;
+    s->f.again_s += cpu_s() - middle_s;
+}
+
 static void price_sheet(sweep *s, const pattern *of, cost_sheet *sheet)
 {
-    for (int32_t dp = 1 + of->dp; dp <= s->network.samples; dp *= 2)
-        for (int32_t tp = 1 + of->tp; dp * tp <= s->c->devices; tp *= 2) {
-            cost_degrees d = {{of->dp + of->tp, {dp, tp}}, 0, 0, 0, NULL};
+    const int32_t samples = s->network.samples, most = s->c->devices;
+    for (int32_t dp = 1 + of->dp; dp <= (of->dp ? samples : 1); dp *= 2)
+        for (int32_t tp = 1 + of->tp; tp <= (of->tp ? most / dp : 1); tp *= 2) {
+            cost_degrees d = {.mesh = {of->dp + of->tp, {dp, tp}}};
             if (!of->dp)
                 d.mesh.dim[0] = tp;
-            d.n_stages = s->c->devices / (dp * tp);
-            const int32_t stages = d.n_stages < 3 ? d.n_stages : 3;
-            if (s->network.samples % dp ||
-                s->network.samples / dp > MOST_EACH ||
-                s->network.layers % d.n_stages || stages != s->n_stages ||
-                s->network.layers / d.n_stages < PRICING_LAYERS)
+            if (samples % dp || samples / dp > MOST_EACH)
                 continue;
-            d.layers = s->network.layers / d.n_stages;
-            double begin_s = cpu_s();
-            s->f.plans += price_mesh(s, sheet, of, d, true);
-            s->f.prices_s += cpu_s() - begin_s;
             s->f.meshes++;
-            begin_s = cpu_s();
-            s->f.again += price_mesh(s, sheet, of, d, false);
-            s->f.again_s += cpu_s() - begin_s;
-            if (!of->tp)
-                break;
+            d.n_stages = most / (dp * tp);
+            if (!s->c->fewer)
+                price_stages(s, of, sheet, d);
+            for (int32_t p = 1; s->c->fewer && p <= d.n_stages; p++) {
+                cost_degrees some = d;
+                some.n_stages = p;
+                price_stages(s, of, sheet, some);
+            }
         }
 }
 

@@ -3,11 +3,13 @@
 #ifndef FS_TESTS_BENCH_PRICING_H
 #define FS_TESTS_BENCH_PRICING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct pricing_case {
     const char *spec, *cluster, *datasets;
-    int32_t layers, devices; /* all of which each plan has */
+    int32_t layers, devices;
+    bool fewer; /* plans may do with fewer devices; else have all */
 } pricing_case;
 
 typedef struct pricing_figures {

@@ -245,6 +245,53 @@ static fs_status check_strategy(const cost_fold *fold, const plan_strategy *s,
     return check_layers(fold, s, err);
 }
 
+static bool same_path(const plan_boxing *a, const plan_boxing *b)
+{
+    return a->n == b->n && a->cross == b->cross &&
+           (a->sharing > 0) == (b->sharing > 0) &&
+           memcmp(a->at, b->at, (size_t)(a->n + 1) * sizeof *a->at) == 0;
+}
+
+/* Does it lie as the node of its place in the first layer of its stage, and
+ * read alike from its stage? */
+static bool is_like(const cost_fold *fold, const plan_strategy *s, int32_t v,
+                    int32_t u)
+{
+    const ir_graph *graph = fold->graph;
+    const ir_node *node = &graph->nodes.at[v];
+    bool same = memcmp(s->sig[v].in, s->sig[u].in,
+                       (size_t)node->n_in * sizeof *s->sig[v].in) == 0 &&
+                memcmp(s->sig[v].out, s->sig[u].out,
+                       (size_t)node->n_out * sizeof *s->sig[v].out) == 0;
+    const int32_t n = s->first_edge[v + 1] - s->first_edge[v];
+    for (int32_t k = 0; same && k < n; k++) {
+        const int32_t x = plan_edge_tensor(graph, s, v, k),
+                      y = plan_edge_tensor(graph, s, u, k);
+        same = (x < 0) == (y < 0);
+        if (!same || x < 0)
+            continue;
+        const int32_t a = graph->tensors.at[x].producer,
+                      b = graph->tensors.at[y].producer;
+        same = s->stage_of[a] == s->stage_of[b] &&
+               graph->nodes.at[a].op == graph->nodes.at[b].op &&
+               same_path(&s->edge[s->first_edge[v] + k],
+                         &s->edge[s->first_edge[u] + k]);
+    }
+    return same;
+}
+
+/* plan_strategy's */
+static const int32_t *find_like(const cost_fold *fold, const plan_strategy *s,
+                                fs_arena *arena)
+{
+    int32_t *like = fs_new(arena, int32_t, s->n_nodes);
+    for (int32_t v = 0; v < s->n_nodes; v++) {
+        const int32_t u = fold->equal[v];
+        like[v] = u < v && is_like(fold, s, v, u) ? u : v;
+    }
+    return like;
+}
+
 static void count_terms(cost_sheet *sheet)
 {
     const cost_formula *f = &sheet->formula;
@@ -270,8 +317,10 @@ fs_status cost_sheet_create(cost_fold *fold, const plan_strategy *strategy,
 {
     FS_TRY(check_strategy(fold, strategy, err));
     cost_sheet *sheet = fs_new(arena, cost_sheet, 1);
-    *sheet = (cost_sheet){.fold = fold, .strategy = strategy, .arena = arena};
-    sheet->formula = (cost_formula){.graph = fold->graph, .strategy = strategy};
+    *sheet = (cost_sheet){.fold = fold, .strategy = *strategy, .arena = arena};
+    sheet->strategy.like = find_like(fold, strategy, arena);
+    sheet->formula =
+        (cost_formula){.graph = fold->graph, .strategy = &sheet->strategy};
     cost_list_terms(fold->model, arena, &sheet->formula);
     count_terms(sheet);
     sheet_find_contents(sheet);
@@ -287,7 +336,7 @@ static bool fits(const cost_sheet *sheet, int32_t v)
     ir_io io;
     ir_node_io(graph, &graph->nodes.at[v], &io);
     return ir_signature_fits(&graph->nodes.at[v], &io, &sheet->instance.mesh,
-                             &sheet->strategy->sig[v]);
+                             &sheet->strategy.sig[v]);
 }
 
 /* INFINITY: that is none on this mesh. */
@@ -332,7 +381,7 @@ static void instantiate(cost_sheet *sheet, const ir_mesh *mesh)
         return;
     fs_arena_destroy(sheet->scratch);
     sheet->scratch = fs_arena_create();
-    *on = (sheet_instance){.mesh = *mesh, .strategy = *sheet->strategy};
+    *on = (sheet_instance){.mesh = *mesh, .strategy = sheet->strategy};
     for (int32_t i = 0; i < sheet->fold->n_stages; i++)
         on->stages[i] = (plan_stage){*mesh, i * ir_mesh_size(mesh)};
     on->strategy.stages = on->stages;
@@ -376,9 +425,9 @@ static bool places_alike(const cost_fold *fold, const cost_degrees *d)
 static fs_status check_mesh(const cost_sheet *sheet, const ir_mesh *mesh,
                             fs_err *err)
 {
-    if (mesh->n != sheet->strategy->stages[0].mesh.n)
+    if (mesh->n != sheet->strategy.stages[0].mesh.n)
         return fs_fail(err, FS_INVALID, "a mesh of %d axes: the sheet's has %d",
-                       mesh->n, sheet->strategy->stages[0].mesh.n);
+                       mesh->n, sheet->strategy.stages[0].mesh.n);
     for (int32_t a = 0; a < mesh->n; a++)
         if (mesh->dim[a] < 2)
             return fs_fail(err, FS_INVALID, "an axis of length %d",

@@ -54,30 +54,30 @@ static void put_stage(const cost_fold *fold, const cost_slots *slots, int32_t i,
     cost_put_slots(slots, place, from, n, key);
 }
 
-/* Does stage a between hold at least what stage b does? */
-static bool holds_more(const cost_fold *fold, const cost_slots *slots,
-                       int32_t a, int32_t b)
+static bool holds_more(const ir_words *a, const ir_words *b)
 {
-    int64_t word[2][STAGE_WORDS];
-    ir_words x = {0, STAGE_WORDS, word[0]}, y = {0, STAGE_WORDS, word[1]};
-    put_stage(fold, slots, 1, a, &x);
-    put_stage(fold, slots, 1, b, &y);
-    bool more = x.n == y.n;
-    for (int32_t k = 0; more && k < x.n; k++)
-        more = word[0][k] >= word[1][k];
+    bool more = a->n == b->n;
+    for (int32_t k = 0; more && k < a->n; k++)
+        more = a->at[k] >= b->at[k];
     return more;
 }
 
-/* The stage between that holds most; -1: there is none. */
+/* The stage between that holds most, word by word; -1: there is none. */
 static int32_t fullest_between(const cost_fold *fold, const cost_slots *slots)
 {
     const int32_t last = slots->pipe.n_stages - 1;
+    fs_arena *scratch = fs_arena_create();
+    ir_words *of = fs_new(scratch, ir_words, last + 1);
     int32_t best = 1;
-    for (int32_t i = 2; i < last; i++)
-        best = holds_more(fold, slots, best, i) ? best : i;
-    for (int32_t i = 1; i < last; i++)
-        if (!holds_more(fold, slots, best, i))
-            return -1;
+    for (int32_t i = 1; i < last; i++) {
+        of[i] =
+            (ir_words){0, STAGE_WORDS, fs_new(scratch, int64_t, STAGE_WORDS)};
+        put_stage(fold, slots, 1, i, &of[i]);
+        best = holds_more(&of[best], &of[i]) ? best : i;
+    }
+    for (int32_t i = 1; i < last && best > 0; i++)
+        best = holds_more(&of[best], &of[i]) ? best : -1;
+    fs_arena_destroy(scratch);
     return best;
 }
 
@@ -392,7 +392,7 @@ static int32_t node_content(cost_sheet *sheet, cost_numbers *numbers, int32_t v)
     for (int32_t o = 0; o < node->n_out; o++) {
         const ir_tensor *t = &graph->tensors.at[node->out[o]];
         ir_put_shape(&key, &t->shape, t->dtype);
-        ir_put_sbp(&key, &sheet->strategy->sig[v].out[o], IR_MAX_MESH);
+        ir_put_sbp(&key, &sheet->strategy.sig[v].out[o], IR_MAX_MESH);
     }
     return content_of(sheet, numbers, &key, (sheet_content){v, -1, false});
 }
@@ -401,7 +401,7 @@ static void edge_contents(cost_sheet *sheet, cost_numbers *numbers, int32_t v,
                           int32_t slot)
 {
     const cost_sum sum = {.graph = sheet->fold->graph,
-                          .strategy = sheet->strategy};
+                          .strategy = &sheet->strategy};
     const int32_t e = sheet->fold->first_edge[v] + slot;
     cost_edge edge;
     if (!cost_sum_edge_at(&sum, v, slot, &edge))
@@ -421,6 +421,24 @@ static void edge_contents(cost_sheet *sheet, cost_numbers *numbers, int32_t v,
     }
 }
 
+static void find_content(cost_sheet *sheet, cost_numbers *numbers, int32_t v)
+{
+    const int32_t *first = sheet->fold->first_edge;
+    sheet->of_node[v] = node_content(sheet, numbers, v);
+    for (int32_t e = first[v]; e < first[v + 1]; e++)
+        edge_contents(sheet, numbers, v, e - first[v]);
+}
+
+static void copy_content(cost_sheet *sheet, int32_t v, int32_t u)
+{
+    const int32_t *first = sheet->fold->first_edge;
+    sheet->of_node[v] = sheet->of_node[u];
+    for (int32_t k = 0; k < first[v + 1] - first[v]; k++)
+        for (int32_t arrives = 0; arrives < 2; arrives++)
+            sheet->of_edge[arrives][first[v] + k] =
+                sheet->of_edge[arrives][first[u] + k];
+}
+
 void sheet_find_contents(cost_sheet *sheet)
 {
     const cost_fold *fold = sheet->fold;
@@ -434,11 +452,11 @@ void sheet_find_contents(cost_sheet *sheet)
         memset(sheet->of_edge[arrives], 0xff,
                (size_t)fold->first_edge[n] * sizeof(int32_t));
     }
-    for (int32_t v = 0; v < n; v++) {
-        sheet->of_node[v] = node_content(sheet, &numbers, v);
-        for (int32_t e = fold->first_edge[v]; e < fold->first_edge[v + 1]; e++)
-            edge_contents(sheet, &numbers, v, e - fold->first_edge[v]);
-    }
+    for (int32_t v = 0; v < n; v++)
+        if (plan_node_like(&sheet->strategy, v) == v)
+            find_content(sheet, &numbers, v);
+        else
+            copy_content(sheet, v, plan_node_like(&sheet->strategy, v));
     fs_arena_destroy(scratch);
 }
 
@@ -451,7 +469,7 @@ static int64_t made_bytes(const cost_sheet *sheet, int32_t v)
     int64_t bytes = 0;
     for (int32_t o = 0; o < node->n_out; o++)
         bytes += cost_aligned_bytes(&graph->tensors.at[node->out[o]],
-                                    &sheet->strategy->sig[v].out[o],
+                                    &sheet->strategy.sig[v].out[o],
                                     &sheet->instance.mesh);
     return bytes;
 }
@@ -483,7 +501,7 @@ static const cost_sizes *sizes_at(const cost_sheet *sheet, int32_t content,
 static int64_t edge_bytes(const cost_sheet *sheet, const sheet_program *of,
                           const sheet_held *held)
 {
-    const bool anew = sheet->strategy->edge[held->edge].sharing > 0;
+    const bool anew = sheet->strategy.edge[held->edge].sharing > 0;
     const cost_holding *h = &of->holdings.at[anew ? held->anew : held->kept];
     const int32_t content = sheet->of_edge[h->arrives][held->edge];
     if (content < 0)

@@ -131,7 +131,7 @@ typedef struct sheet_instance {
 
 struct cost_sheet {
     cost_fold *fold;
-    const plan_strategy *strategy;
+    plan_strategy strategy;    /* with what is like what */
     fs_arena *arena, *scratch; /* of the instance; NULL: there is none */
     cost_formula formula;
     FS_VEC(sheet_count) counts;
