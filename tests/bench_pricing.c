@@ -19,7 +19,8 @@ enum { MOST_PATTERNS = 16, MOST_SAMPLES = 1024, MOST_EACH = 8, CHECKED = 24 };
 
 static const char *const schedules[] = {"1f1b", "gpipe", "zb-h1", "zb-h2",
                                         "dynamic"};
-static const int32_t batches[] = {512, 1024, 1536, 2048, 3072, 4096};
+static const int32_t batches[] = {256,  384,  512,  768, 1024,
+                                  1536, 2048, 3072, 4096};
 static const char *const again[] = {"", "selective", "block"};
 
 #define COUNT(list) ((int32_t)(sizeof(list) / sizeof *(list)))

@@ -285,10 +285,33 @@ static void put_scenes(const cost_fold *fold, const sheet_slots *slots,
         }
 }
 
-/* The moments of a memory that has none yet. */
+/* A memory without moments. */
+static cost_memory *open_memory(cost_fold *fold, const cost_degrees *d,
+                                const sheet_slots *slots, fs_arena *arena)
+{
+    shown *of = fs_new(arena, shown, 1);
+    show(fold, d, slots, arena, of);
+    return cost_memory_create_on(&of->program, slots->slots,
+                                 first_memory(fold->home, d, slots), arena);
+}
+
+static cost_moments choose_moments(cost_fold *fold, const cost_degrees *d,
+                                   const sheet_slots *slots)
+{
+    fs_arena *scratch = fs_arena_create();
+    cost_memory *memory = open_memory(fold, d, slots, scratch);
+    const cost_moment *at;
+    cost_moments made = {{0}};
+    cost_choose_moments(memory);
+    const int32_t n = cost_memory_moments(memory, &at);
+    for (int32_t k = 0; k < n; k++)
+        fs_push(fold->arena, &made.list, at[k]);
+    fs_arena_destroy(scratch);
+    return made;
+}
+
 static const cost_moments *find_moments(cost_fold *fold, const cost_degrees *d,
-                                        const sheet_slots *slots,
-                                        cost_memory *memory)
+                                        const sheet_slots *slots)
 {
     int64_t word[1 + 2 * COST_SHEET_STAGES];
     ir_words key = {0, 1 + 2 * COST_SHEET_STAGES, word};
@@ -297,27 +320,24 @@ static const cost_moments *find_moments(cost_fold *fold, const cost_degrees *d,
     put_scenes(fold, slots, &key);
     const int32_t number = cost_number_of(&fold->moments_of, &key, &known);
     if (!known) {
-        const cost_moment *at;
-        cost_moments made = {{0}};
-        cost_choose_moments(memory);
-        const int32_t n = cost_memory_moments(memory, &at);
-        for (int32_t k = 0; k < n; k++)
-            fs_push(fold->arena, &made.list, at[k]);
-        memory->moments.n = 0;
+        const cost_moments made = choose_moments(fold, d, slots);
         fs_push(fold->arena, &fold->moments, made);
     }
     return &fold->moments.at[number];
 }
 
-static void list_program(cost_fold *fold, cost_memory *memory,
-                         const cost_moments *moments)
+static void list_program(cost_fold *fold, const cost_degrees *d,
+                         const sheet_slots *slots, const cost_moments *moments)
 {
+    fs_arena *scratch = fs_arena_create();
+    cost_memory *memory = open_memory(fold, d, slots, scratch);
     sheet_program made = {.moments = {0}};
     lister l = {fold, memory, &made};
     cost_memory_add(memory, moments);
     for (int32_t k = 0; k < moments->list.n; k++)
         list_moment(&l, moments->list.at, k);
     fs_push(fold->home->arena, &fold->home->programs, made);
+    fs_arena_destroy(scratch);
 }
 
 enum { MOMENT_WORDS = 4, MOST_MOMENTS = 64 };
@@ -326,15 +346,10 @@ static int32_t make_program(cost_fold *fold, const cost_degrees *d,
                             int32_t slots)
 {
     const sheet_slots *under = &fold->pipes->slots.at[slots];
+    const cost_moments *moments = find_moments(fold, d, under);
     int64_t word[1 + MOST_MOMENTS * MOMENT_WORDS];
     ir_words key = {0, 1 + MOST_MOMENTS * MOMENT_WORDS, word};
-    fs_arena *scratch = fs_arena_create();
-    shown of;
     bool known;
-    show(fold, d, under, scratch, &of);
-    cost_memory *memory = cost_memory_create_on(
-        &of.program, under->slots, first_memory(fold->home, d, under), scratch);
-    const cost_moments *moments = find_moments(fold, d, under, memory);
     ir_put_pair(&key, d->layers, slots);
     for (int32_t k = 0; k < moments->list.n; k++) {
         const cost_moment *at = &moments->list.at[k];
@@ -344,8 +359,7 @@ static int32_t make_program(cost_fold *fold, const cost_degrees *d,
     }
     const int32_t number = cost_number_of(&fold->home->made_of, &key, &known);
     if (!known)
-        list_program(fold, memory, moments);
-    fs_arena_destroy(scratch);
+        list_program(fold, d, under, moments);
     return number;
 }
 
@@ -452,6 +466,9 @@ void sheet_find_contents(cost_sheet *sheet)
         memset(sheet->of_edge[arrives], 0xff,
                (size_t)fold->first_edge[n] * sizeof(int32_t));
     }
+    sheet->anew = fs_new(sheet->arena, bool, fold->first_edge[n]);
+    for (int32_t e = 0; e < fold->first_edge[n]; e++)
+        sheet->anew[e] = sheet->strategy.edge[e].sharing > 0;
     for (int32_t v = 0; v < n; v++)
         if (plan_node_like(&sheet->strategy, v) == v)
             find_content(sheet, &numbers, v);
@@ -489,8 +506,8 @@ static void find_sizes(const cost_sheet *sheet, int32_t content, bool scratch)
     sizes->scratch = scratch;
 }
 
-static const cost_sizes *sizes_at(const cost_sheet *sheet, int32_t content,
-                                  bool scratch)
+static inline const cost_sizes *sizes_at(const cost_sheet *sheet,
+                                         int32_t content, bool scratch)
 {
     const sheet_sizes *sizes = &sheet->instance.sizes[content];
     if (!sizes->known || sizes->scratch < scratch)
@@ -498,11 +515,18 @@ static const cost_sizes *sizes_at(const cost_sheet *sheet, int32_t content,
     return &sizes->of;
 }
 
+/* The edge leaves from where it is boxed. */
+static int64_t scratch_bytes(const cost_sheet *sheet, int32_t edge)
+{
+    const int32_t content = edge < 0 ? -1 : sheet->of_edge[false][edge];
+    return content < 0 ? 0 : sizes_at(sheet, content, true)->scratch;
+}
+
 static int64_t edge_bytes(const cost_sheet *sheet, const sheet_program *of,
                           const sheet_held *held)
 {
-    const bool anew = sheet->strategy.edge[held->edge].sharing > 0;
-    const cost_holding *h = &of->holdings.at[anew ? held->anew : held->kept];
+    const cost_holding *h =
+        &of->holdings.at[sheet->anew[held->edge] ? held->anew : held->kept];
     const int32_t content = sheet->of_edge[h->arrives][held->edge];
     if (content < 0)
         return 0;
@@ -525,16 +549,10 @@ static int64_t task_bytes(const cost_sheet *sheet, const sheet_program *of,
     return bytes;
 }
 
-/* The edge leaves from where it is boxed. */
-static int64_t scratch_bytes(const cost_sheet *sheet, int32_t edge)
-{
-    const int32_t content = edge < 0 ? -1 : sheet->of_edge[false][edge];
-    return content < 0 ? 0 : sizes_at(sheet, content, true)->scratch;
-}
-
-static void add_moments(const cost_sheet *sheet, const sheet_program *of,
+static void add_moments(const cost_sheet *sheet, int32_t program,
                         int64_t *peaks)
 {
+    const sheet_program *of = &sheet->fold->home->programs.at[program];
     int64_t bytes = 0;
     for (int32_t k = 0, task = -1; k < of->moments.n; k++) {
         const sheet_moment *at = &of->moments.at[k];
@@ -561,7 +579,7 @@ const int64_t *sheet_peaks(cost_sheet *sheet, int32_t program)
     int64_t *peaks = on->peaks[program];
     if (peaks[0] < 0) {
         memset(peaks, 0, sizeof on->peaks[program]);
-        add_moments(sheet, &sheet->fold->home->programs.at[program], peaks);
+        add_moments(sheet, program, peaks);
     }
     return peaks;
 }

@@ -137,6 +137,7 @@ struct cost_sheet {
     FS_VEC(sheet_count) counts;
     FS_VEC(sheet_content) contents;
     int32_t *of_node, *of_edge[2]; /* contents; [arrives][edges] -1: none */
+    bool *anew;                    /* [edges] as its strategy has it */
     sheet_instance instance;
 };
 
