@@ -1,8 +1,9 @@
 /* A sweep over recipes as one would write them: all degrees of data, tensor and
- * pipeline parallelism that multiply to the devices, micro-batches of 1 to 8
- * samples per rank, batches, schedules, what is computed again, ZeRO 0 to 3,
- * with the stream between blocks cut along the sequence or whole. Signatures
- * are those that search completes a recipe with on two ranks of each axis. */
+ * pipeline parallelism that multiply to the devices (or fewer), micro-batches
+ * of 1 to 8 samples per rank, batches of 128 to 4,096, schedules, what is
+ * computed again, ZeRO 0 to 3, with the stream between blocks cut along the
+ * sequence or whole. Signatures are those that search completes a recipe with
+ * on two ranks of each axis. */
 #include "config.h"
 #include "bench_pricing.h"
 
@@ -19,8 +20,8 @@ enum { MOST_PATTERNS = 16, MOST_SAMPLES = 1024, MOST_EACH = 8, CHECKED = 24 };
 
 static const char *const schedules[] = {"1f1b", "gpipe", "zb-h1", "zb-h2",
                                         "dynamic"};
-static const int32_t batches[] = {256,  384,  512,  768, 1024,
-                                  1536, 2048, 3072, 4096};
+static const int32_t batches[] = {128,  192,  256,  384,  512, 768,
+                                  1024, 1536, 2048, 3072, 4096};
 static const char *const again[] = {"", "selective", "block"};
 
 #define COUNT(list) ((int32_t)(sizeof(list) / sizeof *(list)))
@@ -72,7 +73,12 @@ static void add_pattern(sweep *s, pattern p)
                                     (1 + p.dp) * (1 + p.tp));
     p.strategy = pricing_pattern(graph, s->n_stages, recipe, cluster,
                                  s->c->datasets, s->arena);
-    s->patterns[s->n_patterns++] = p;
+    bool known = false;
+    for (int32_t k = 0; k < s->n_patterns; k++)
+        known |= plan_same_strategy(s->patterns[k].strategy, p.strategy);
+    s->f.same += known;
+    if (!known)
+        s->patterns[s->n_patterns++] = p;
     s->f.patterns++;
     ir_graph_destroy(graph);
     fs_arena_destroy(scratch);

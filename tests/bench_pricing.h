@@ -15,7 +15,8 @@ typedef struct pricing_case {
 typedef struct pricing_figures {
     int64_t plans, refused; /* distinct; that are none */
     int64_t fit;            /* in a device's memory, by the formula */
-    int32_t sheets, patterns, meshes, programs, checked;
+    int32_t sheets, meshes, checked;
+    int32_t patterns, same; /* recipes; of these, completed as another one */
     /* of the processor: completing recipes by search, graphs of few layers,
      * sheets, prices (tables of meshes and what stages hold among them) */
     double patterns_s, graphs_s, sheets_s, prices_s;

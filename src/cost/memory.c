@@ -46,14 +46,10 @@ const ir_node *cost_producer_of(const cost_memory *mem, int32_t tensor)
     return &graph->nodes.at[graph->tensors.at[tensor].producer];
 }
 
-/* Inputs and constants are made anew on each stage that reads them. */
 int32_t cost_home_of(const cost_memory *mem, int32_t tensor, int32_t reader)
 {
-    const ir_node *node = cost_producer_of(mem, tensor);
-    if (node->op == IR_OP_input || node->op == IR_OP_constant)
-        return mem->program->stage_of[reader];
-    return mem->program
-        ->stage_of[mem->program->graph->tensors.at[tensor].producer];
+    const int32_t home = mem->home[tensor];
+    return home < 0 ? mem->program->stage_of[reader] : home;
 }
 
 /* May it be left out? */
@@ -173,9 +169,9 @@ static void hold_anew(const cost_memory *mem, const cost_moment *at,
 {
     const int32_t held = out->least + out->before + out->after;
     const int32_t n = out->times;
-    if (plan_lower_base(mem->program->graph, tensor) == PLAN_BEGIN)
+    if (cost_base_of(mem, tensor) == PLAN_BEGIN)
         *out = (cost_holding){.share = 1, .times = n, .after = at->node == v};
-    else if (plan_lower_base(mem->program->graph, tensor) == PLAN_FORWARD)
+    else if (cost_base_of(mem, tensor) == PLAN_FORWARD)
         *out = (cost_holding){
             .share = 1, .times = n, .straight = out->straight, .before = held};
     else if (out->straight && at->node == v)
@@ -190,9 +186,8 @@ static void hold_anew(const cost_memory *mem, const cost_moment *at,
 static void hold_here(const cost_memory *mem, const cost_moment *at,
                       int32_t tensor, int32_t v, cost_holding *out)
 {
-    const ir_graph *graph = mem->program->graph;
-    plan_phase base = plan_lower_base(graph, tensor);
-    plan_phase phase = plan_lower_phase(graph, &graph->nodes.at[v]);
+    plan_phase base = cost_base_of(mem, tensor);
+    plan_phase phase = cost_phase_of(mem, v);
     if (base == PLAN_BEGIN)
         hold_for_step(mem, at, v, phase, out);
     else if (base == PLAN_FORWARD)
@@ -224,20 +219,16 @@ static bool backward_reads(const cost_memory *mem, int32_t tensor,
 /* Is a received piece kept for this reader of the backward pass? */
 static bool kept_by(const cost_memory *mem, int32_t tensor, int32_t v)
 {
-    const ir_graph *graph = mem->program->graph;
-    const ir_node *node = &graph->nodes.at[v];
-    return !plan_lower_is_view(node) &&
-           plan_lower_base(graph, tensor) == PLAN_FORWARD &&
-           plan_lower_phase(graph, node) == PLAN_BACKWARD;
+    return !mem->view[v] && cost_base_of(mem, tensor) == PLAN_FORWARD &&
+           cost_phase_of(mem, v) == PLAN_BACKWARD;
 }
 
 /* Buffers of what a stage receives for a reader there, credits of lowering. */
 static int32_t received_for(const cost_memory *mem, int32_t tensor, int32_t v)
 {
-    const ir_graph *graph = mem->program->graph;
     int32_t to = mem->program->stage_of[v];
     bool kept = kept_by(mem, tensor, v);
-    plan_phase made = plan_lower_base(graph, tensor);
+    plan_phase made = cost_base_of(mem, tensor);
     /* Between those that stages stand for there may be others. */
     int32_t apart = cost_home_of(mem, tensor, v) - to;
     return cost_slots_received(mem->slots, place(mem, to) + apart,
@@ -294,7 +285,7 @@ static void hold(const cost_memory *mem, const cost_moment *at,
     int32_t home = cost_home_of(mem, tensor, v), to = mem->program->stage_of[v];
     if (!same_role(mem, home, to))
         hold_moved(mem, at, tensor, v, out);
-    else if (home == to && !plan_lower_is_view(node))
+    else if (home == to && !mem->view[v])
         hold_here(mem, at, tensor, v, out);
     if (reader.anew && home == to && node->phase != IR_UPDATE)
         hold_anew(mem, at, tensor, v, out);
@@ -332,8 +323,7 @@ static int32_t share_of(const cost_memory *mem, int32_t moment,
  */
 static bool stands_back(const cost_memory *mem, int32_t v, int32_t tensor)
 {
-    return cost_is_loose(mem, v) &&
-           plan_lower_base(mem->program->graph, tensor) == PLAN_FORWARD;
+    return cost_is_loose(mem, v) && cost_base_of(mem, tensor) == PLAN_FORWARD;
 }
 
 /* How many edges hold what this one does; 0: others do, and this one may be
@@ -741,6 +731,10 @@ static void borrow_lists(cost_memory *mem, const cost_memory *like)
     mem->kept[1] = like->kept[1];
     mem->nodes_of = like->nodes_of;
     mem->viewed = like->viewed;
+    mem->home = like->home;
+    mem->base = like->base;
+    mem->phase = like->phase;
+    mem->view = like->view;
     mem->last = like->last;
     mem->last_end = like->last_end;
     mem->between = like->between;

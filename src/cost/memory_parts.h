@@ -75,11 +75,15 @@ struct cost_memory {
     cost_nodes *nodes_of; /* [n_stages] ascending: those that run there, and who
                             reads what is made there: nobody else's edges and
                             outputs are held there */
-    int32_t *viewed;      /* [tensors] what its register was made for */
-    int32_t *last;        /* [tensors] of those: last backward reader, or -1 */
-    int32_t *last_end;    /* and last reader of the updates */
-    int32_t *between;     /* [tensors] that of a layer between the first and the
-                             last for one that layers hand on; else itself */
+    int32_t *home; /* [tensors] the stage that makes it; -1: each that reads
+                      it, of inputs and constants */
+    uint8_t *base, *phase; /* [tensors], [nodes] plan_lower's */
+    bool *view;            /* [nodes] */
+    int32_t *viewed;       /* [tensors] what its register was made for */
+    int32_t *last;         /* [tensors] of those: last backward reader, or -1 */
+    int32_t *last_end;     /* and last reader of the updates */
+    int32_t *between; /* [tensors] that of a layer between the first and the
+                         last for one that layers hand on; else itself */
     cost_sharers share[2][2]; /* [of what is kept for want of a copy][of readers
                             that may be left out] */
     cost_paying paying[2];    /* [of what is kept for want of a copy] */
@@ -94,6 +98,14 @@ struct cost_memory {
     double *most;    /* [moment] 0: not known yet */
 };
 
+static inline plan_phase cost_base_of(const cost_memory *mem, int32_t tensor)
+{
+    return (plan_phase)mem->base[tensor];
+}
+static inline plan_phase cost_phase_of(const cost_memory *mem, int32_t v)
+{
+    return (plan_phase)mem->phase[v];
+}
 /* How many nodes of its stage it stands for. */
 int32_t cost_times(const cost_memory *mem, int32_t v);
 /* May it be left out? */
@@ -114,7 +126,7 @@ int64_t cost_aligned_bytes(const ir_tensor *tensor, const ir_nd_sbp *sbp,
 
 /* What an edge of a node reads, a variable's its next value; -1: nothing. */
 int32_t cost_edge_tensor(const cost_memory *mem, int32_t v, int32_t slot);
-/* Fills nodes_of, viewed, between, last, last_end. */
+/* Fills home to last_end. */
 void cost_find_tensors(cost_memory *mem);
 /* Of a pipeline with these slots, without moments; `like`: of the same graph,
  * or one alike node by node, and stages, to borrow what was found of its

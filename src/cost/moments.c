@@ -53,7 +53,7 @@ static void add_tide(const cost_memory *mem, int32_t stage, const scene *in,
 {
     const ir_graph *graph = mem->program->graph;
     const int32_t made = t->nodes->at[k];
-    const plan_phase base = plan_lower_base(graph, x);
+    const plan_phase base = cost_base_of(mem, x);
     const double bytes = at_once(mem, made, x, base) * cost_whole_bytes(mem, x);
     if (mem->viewed[x] != x)
         return;
@@ -107,7 +107,7 @@ static int32_t fullest(const cost_memory *mem, int32_t stage, const scene *in,
         kept += t->kept[k];
         sums += t->sums[k] + (in->copies ? t->gathered[k] : 0);
         if (mem->program->stage_of[v] != stage || node->phase != IR_BACKWARD ||
-            cost_times(mem, v) > 1 || plan_lower_is_view(node) ||
+            cost_times(mem, v) > 1 || mem->view[v] ||
             (in->keeps && cost_is_loose(mem, v)) ||
             kept / in->parts + sums <= most)
             continue;
