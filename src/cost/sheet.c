@@ -492,6 +492,16 @@ static void add_seconds(const cost_sheet *sheet, const cost_degrees *d,
         p->fill * sum + (d->micro_batches - p->fill) * slowest + step;
 }
 
+static void add_peaks(cost_sheet *sheet, const cost_degrees *d, int32_t slots,
+                      cost_price *p)
+{
+    const int32_t program = sheet_find_program(sheet->fold, d, slots);
+    const int64_t *peaks = sheet_peaks(sheet, program);
+    for (int32_t i = 0; i < p->n_stages; i++)
+        p->peak_bytes[i] =
+            peaks[i] > p->peak_bytes[i] ? peaks[i] : p->peak_bytes[i];
+}
+
 fs_status cost_sheet_price(cost_sheet *sheet, const cost_degrees *degrees,
                            fs_err *err, cost_price *out)
 {
@@ -505,8 +515,7 @@ fs_status cost_sheet_price(cost_sheet *sheet, const cost_degrees *degrees,
                        "what is to be cut is shorter than the mesh is long");
     *out = (cost_price){.fill = pipe->fill, .n_stages = sheet->fold->n_stages};
     add_seconds(sheet, degrees, out);
-    const int32_t program = sheet_find_program(sheet->fold, degrees, pipe);
-    memcpy(out->peak_bytes, sheet_peaks(sheet, program),
-           sizeof out->peak_bytes);
+    for (int32_t k = 0; k < pipe->slots.n; k++)
+        add_peaks(sheet, degrees, pipe->slots.at[k], out);
     return FS_OK;
 }

@@ -62,60 +62,73 @@ static bool holds_more(const ir_words *a, const ir_words *b)
     return more;
 }
 
-/* The stage between that holds most, word by word; -1: there is none. */
-static int32_t fullest_between(const cost_fold *fold, const cost_slots *slots)
+/* Does another stage between hold as much, or the same and comes first? */
+static bool is_outdone(const ir_words *of, int32_t last, int32_t i)
 {
-    const int32_t last = slots->pipe.n_stages - 1;
-    fs_arena *scratch = fs_arena_create();
-    ir_words *of = fs_new(scratch, ir_words, last + 1);
-    int32_t best = 1;
-    for (int32_t i = 1; i < last; i++) {
-        of[i] =
-            (ir_words){0, STAGE_WORDS, fs_new(scratch, int64_t, STAGE_WORDS)};
-        put_stage(fold, slots, 1, i, &of[i]);
-        best = holds_more(&of[best], &of[i]) ? best : i;
-    }
-    for (int32_t i = 1; i < last && best > 0; i++)
-        best = holds_more(&of[best], &of[i]) ? best : -1;
-    fs_arena_destroy(scratch);
-    return best;
+    bool outdone = false;
+    for (int32_t k = 1; k < last && !outdone; k++)
+        outdone = k != i && holds_more(&of[k], &of[i]) &&
+                  (k < i || !holds_more(&of[i], &of[k]));
+    return outdone;
 }
 
-/* False: which stages the fold's are cannot be said. */
-static bool find_places(const cost_fold *fold, const cost_slots *slots,
-                        int32_t *place)
+/* The stages between one of which holds most; how many. */
+static int32_t fullest_between(const cost_fold *fold, const cost_slots *slots,
+                               fs_arena *arena, int32_t *out)
 {
-    place[0] = 0;
-    if (fold->n_stages == 3)
-        place[1] = fullest_between(fold, slots);
-    if (fold->n_stages > 1)
-        place[fold->n_stages - 1] = slots->pipe.n_stages - 1;
-    return fold->n_stages < 3 || place[1] > 0;
+    const int32_t last = slots->pipe.n_stages - 1;
+    ir_words *of = fs_new(arena, ir_words, last + 1);
+    int32_t n = 0;
+    for (int32_t i = 1; i < last; i++) {
+        of[i] = (ir_words){0, STAGE_WORDS, fs_new(arena, int64_t, STAGE_WORDS)};
+        put_stage(fold, slots, 1, i, &of[i]);
+    }
+    for (int32_t i = 1; i < last; i++)
+        if (!is_outdone(of, last, i))
+            out[n++] = i;
+    return n;
 }
 
 /* A pipeline whose stages hold what those of a known one do is not kept. */
-static int32_t number_slots(cost_fold *fold, const plan_pipeline *pipe)
+static int32_t number_slots(cost_fold *fold, const cost_slots *slots,
+                            const int32_t *place)
 {
     int64_t word[SLOTS_WORDS];
     ir_words key = {0, SLOTS_WORDS, word};
-    fs_arena *scratch = fs_arena_create();
-    const cost_slots found = cost_slots_of(pipe, scratch);
-    sheet_slots made;
     bool known;
-    int32_t number = -1;
-    if (find_places(fold, &found, made.place)) {
-        for (int32_t i = 0; i < fold->n_stages; i++)
-            put_stage(fold, &found, i, made.place[i], &key);
-        number = cost_number_of(&fold->pipes->slots_of, &key, &known);
-        if (!known) {
-            cost_slots *kept = fs_new(fold->pipes_arena, cost_slots, 1);
-            *kept = cost_slots_of(pipe, fold->pipes_arena);
-            made.slots = kept;
-            fs_push(fold->pipes_arena, &fold->pipes->slots, made);
-        }
+    for (int32_t i = 0; i < fold->n_stages; i++)
+        put_stage(fold, slots, i, place[i], &key);
+    const int32_t number = cost_number_of(&fold->pipes->slots_of, &key, &known);
+    if (!known) {
+        sheet_slots made;
+        cost_slots *kept = fs_new(fold->pipes_arena, cost_slots, 1);
+        *kept = cost_slots_of(&slots->pipe, fold->pipes_arena);
+        made.slots = kept;
+        memcpy(made.place, place, sizeof made.place);
+        fs_push(fold->pipes_arena, &fold->pipes->slots, made);
+    }
+    return number;
+}
+
+static sheet_pipe make_pipe(cost_fold *fold, const cost_degrees *d)
+{
+    fs_arena *scratch = fs_arena_create();
+    const plan_pipeline pipe = pipeline_of(d, fold->pipes_arena);
+    const cost_slots slots = cost_slots_of(&pipe, scratch);
+    int32_t place[COST_SHEET_STAGES] = {0}, n = 1;
+    int32_t *between = fs_new(scratch, int32_t, d->n_stages);
+    sheet_pipe made = {.fill = fill_of(&pipe, scratch)};
+    place[fold->n_stages - 1] = d->n_stages - 1;
+    if (fold->n_stages == 3)
+        n = fullest_between(fold, &slots, scratch, between);
+    for (int32_t k = 0; k < n; k++) {
+        if (fold->n_stages == 3)
+            place[1] = between[k];
+        const int32_t number = number_slots(fold, &slots, place);
+        fs_push(fold->pipes_arena, &made.slots, number);
     }
     fs_arena_destroy(scratch);
-    return number;
+    return made;
 }
 
 static fs_status check_schedule(const cost_degrees *d, fs_err *err)
@@ -142,17 +155,10 @@ fs_status sheet_find_pipe(cost_fold *fold, const cost_degrees *degrees,
     ir_put_word(&key, (int64_t)(intptr_t)plan_schedule_find(degrees->schedule));
     const int32_t number = cost_number_of(&fold->pipes->pipe_of, &key, &known);
     if (!known) {
-        const plan_pipeline pipe = pipeline_of(degrees, fold->pipes_arena);
-        const sheet_pipe made = {fill_of(&pipe, fold->pipes_arena),
-                                 number_slots(fold, &pipe)};
+        const sheet_pipe made = make_pipe(fold, degrees);
         fs_push(fold->pipes_arena, &fold->pipes->all, made);
     }
     *out = &fold->pipes->all.at[number];
-    if ((*out)->slots < 0)
-        return fs_fail(err, FS_INVALID,
-                       "with %d micro-batches %s lets no one stage between "
-                       "hold most",
-                       degrees->micro_batches, degrees->schedule);
     return FS_OK;
 }
 
@@ -364,16 +370,16 @@ static int32_t make_program(cost_fold *fold, const cost_degrees *d,
 }
 
 int32_t sheet_find_program(cost_fold *fold, const cost_degrees *degrees,
-                           const sheet_pipe *pipe)
+                           int32_t slots)
 {
     int64_t word[2];
     ir_words key = {0, 2, word};
     bool known;
     ir_put_pair(&key, ir_mesh_size(&degrees->mesh), degrees->layers);
-    ir_put_word(&key, pipe->slots);
+    ir_put_word(&key, slots);
     const int32_t number = cost_number_of(&fold->program_of, &key, &known);
     if (!known) {
-        const int32_t made = make_program(fold, degrees, pipe->slots);
+        const int32_t made = make_program(fold, degrees, slots);
         fs_push(fold->arena, &fold->asked, made);
     }
     return fold->asked.at[number];

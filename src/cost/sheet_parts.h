@@ -6,18 +6,18 @@
 #include "cost/numbers.h"
 #include "cost/sheet.h"
 
-/* A pipeline of any number of stages, and by which number of slots its fold's
- * stages hold what they hold. */
+/* A pipeline of any number of stages, and by which numbers of slots its fold's
+ * stages hold what they hold: of its stages between, each of which one does not
+ * know that another holds more. */
 typedef struct sheet_pipe {
     double fill;
-    int32_t slots; /* -1: which stage between holds most hangs on what it is */
+    FS_VEC(int32_t) slots;
 } sheet_pipe;
 
 /* Of pipelines whose stages hold alike the first that was met. */
 typedef struct sheet_slots {
     const cost_slots *slots;
-    int32_t place[COST_SHEET_STAGES]; /* which stages there are the fold's: of
-                                         those between one that holds most */
+    int32_t place[COST_SHEET_STAGES]; /* which stages there are the fold's */
 } sheet_slots;
 
 /* Of folds of one, two or three stages: [stages - 1]. */
@@ -94,9 +94,9 @@ static inline int32_t sheet_times(const cost_fold *fold, int32_t layers)
 /* The pipeline of that number of stages; FS_INVALID: of another placing. */
 fs_status sheet_find_pipe(cost_fold *fold, const cost_degrees *degrees,
                           fs_err *err, const sheet_pipe **out);
-/* The program of stages of `size` devices; its number. */
+/* The program under these slots; its number. */
 int32_t sheet_find_program(cost_fold *fold, const cost_degrees *degrees,
-                           const sheet_pipe *pipe);
+                           int32_t slots);
 
 /* What lies on an edge, at the stage where it leaves or arrives, of edges that
  * are alike; and what a node makes. */
