@@ -136,5 +136,7 @@ cost_memory *cost_memory_create_on(const cost_program *program,
                                    const cost_memory *like, fs_arena *arena);
 /* The moments of all stages (moments.c). */
 void cost_choose_moments(cost_memory *mem);
+/* Of one stage alone. */
+void cost_choose_moments_of(cost_memory *mem, int32_t stage);
 
 #endif

@@ -223,19 +223,29 @@ static void choose_of_slot(cost_memory *mem, int32_t stage, bool first,
     fs_arena_destroy(scratch);
 }
 
+static void choose_of_stage(cost_memory *mem, int32_t stage, int32_t update)
+{
+    const cost_moment end = {.stage = stage, .phase = PLAN_END, .node = update};
+    const scratch_edges edges = scratch_of(mem, stage);
+    choose_of_slot(mem, stage, false, &edges);
+    if (cost_first_differs(mem, stage))
+        choose_of_slot(mem, stage, true, &edges);
+    add_moment(mem, &end, &edges, true);
+}
+
 void cost_choose_moments(cost_memory *mem)
 {
     fs_arena *scratch = fs_arena_create();
     const int32_t *update = largest_updates(mem, scratch);
-    for (int32_t i = 0; i < mem->program->n_stages; i++) {
-        const cost_moment end = {
-            .stage = i, .phase = PLAN_END, .node = update[i]};
-        const scratch_edges edges = scratch_of(mem, i);
-        choose_of_slot(mem, i, false, &edges);
-        if (cost_first_differs(mem, i))
-            choose_of_slot(mem, i, true, &edges);
-        add_moment(mem, &end, &edges, true);
-    }
+    for (int32_t i = 0; i < mem->program->n_stages; i++)
+        choose_of_stage(mem, i, update[i]);
+    fs_arena_destroy(scratch);
+}
+
+void cost_choose_moments_of(cost_memory *mem, int32_t stage)
+{
+    fs_arena *scratch = fs_arena_create();
+    choose_of_stage(mem, stage, largest_updates(mem, scratch)[stage]);
     fs_arena_destroy(scratch);
 }
 

@@ -492,14 +492,17 @@ static void add_seconds(const cost_sheet *sheet, const cost_degrees *d,
         p->fill * sum + (d->micro_batches - p->fill) * slowest + step;
 }
 
-static void add_peaks(cost_sheet *sheet, const cost_degrees *d, int32_t slots,
-                      cost_price *p)
+static int64_t stage_peak(cost_sheet *sheet, const cost_degrees *d,
+                          const sheet_pipe *pipe, int32_t stage)
 {
-    const int32_t program = sheet_find_program(sheet->fold, d, slots);
-    const int64_t *peaks = sheet_peaks(sheet, program);
-    for (int32_t i = 0; i < p->n_stages; i++)
-        p->peak_bytes[i] =
-            peaks[i] > p->peak_bytes[i] ? peaks[i] : p->peak_bytes[i];
+    int64_t most = 0;
+    for (int32_t k = 0; k < pipe->slots[stage].n; k++) {
+        const int32_t program =
+            sheet_find_program(sheet->fold, d, pipe->slots[stage].at[k]);
+        const int64_t peak = sheet_peak(sheet, program);
+        most = peak > most ? peak : most;
+    }
+    return most;
 }
 
 fs_status cost_sheet_price(cost_sheet *sheet, const cost_degrees *degrees,
@@ -515,7 +518,7 @@ fs_status cost_sheet_price(cost_sheet *sheet, const cost_degrees *degrees,
                        "what is to be cut is shorter than the mesh is long");
     *out = (cost_price){.fill = pipe->fill, .n_stages = sheet->fold->n_stages};
     add_seconds(sheet, degrees, out);
-    for (int32_t k = 0; k < pipe->slots.n; k++)
-        add_peaks(sheet, degrees, pipe->slots.at[k], out);
+    for (int32_t i = 0; i < out->n_stages; i++)
+        out->peak_bytes[i] = stage_peak(sheet, degrees, pipe, i);
     return FS_OK;
 }

@@ -35,10 +35,7 @@ static double fill_of(const plan_pipeline *pipe, fs_arena *arena)
     return plan_schedule_fill(pipe, stages);
 }
 
-enum {
-    STAGE_WORDS = 10 + 3 * (COST_SHEET_STAGES - 1),
-    SLOTS_WORDS = COST_SHEET_STAGES * STAGE_WORDS
-};
+enum { STAGE_WORDS = 10 + 3 * (COST_SHEET_STAGES - 1) };
 
 /* Of stage `place` of a pipeline, which is number i of the fold: from there the
  * others are as far away as the fold's. */
@@ -89,22 +86,20 @@ static int32_t fullest_between(const cost_fold *fold, const cost_slots *slots,
     return n;
 }
 
-/* A pipeline whose stages hold what those of a known one do is not kept. */
-static int32_t number_slots(cost_fold *fold, const cost_slots *slots,
-                            const int32_t *place)
+/* A pipeline whose stage holds what a known one does is not kept. */
+static int32_t number_slots(cost_fold *fold, const sheet_slots *of)
 {
-    int64_t word[SLOTS_WORDS];
-    ir_words key = {0, SLOTS_WORDS, word};
+    int64_t word[1 + STAGE_WORDS];
+    ir_words key = {0, 1 + STAGE_WORDS, word};
     bool known;
-    for (int32_t i = 0; i < fold->n_stages; i++)
-        put_stage(fold, slots, i, place[i], &key);
+    ir_put_word(&key, of->stage);
+    put_stage(fold, of->slots, of->stage, of->place[of->stage], &key);
     const int32_t number = cost_number_of(&fold->pipes->slots_of, &key, &known);
     if (!known) {
-        sheet_slots made;
+        sheet_slots made = *of;
         cost_slots *kept = fs_new(fold->pipes_arena, cost_slots, 1);
-        *kept = cost_slots_of(&slots->pipe, fold->pipes_arena);
+        *kept = cost_slots_of(&of->slots->pipe, fold->pipes_arena);
         made.slots = kept;
-        memcpy(made.place, place, sizeof made.place);
         fs_push(fold->pipes_arena, &fold->pipes->slots, made);
     }
     return number;
@@ -115,17 +110,19 @@ static sheet_pipe make_pipe(cost_fold *fold, const cost_degrees *d)
     fs_arena *scratch = fs_arena_create();
     const plan_pipeline pipe = pipeline_of(d, fold->pipes_arena);
     const cost_slots slots = cost_slots_of(&pipe, scratch);
-    int32_t place[COST_SHEET_STAGES] = {0}, n = 1;
     int32_t *between = fs_new(scratch, int32_t, d->n_stages);
     sheet_pipe made = {.fill = fill_of(&pipe, scratch)};
-    place[fold->n_stages - 1] = d->n_stages - 1;
-    if (fold->n_stages == 3)
-        n = fullest_between(fold, &slots, scratch, between);
-    for (int32_t k = 0; k < n; k++) {
-        if (fold->n_stages == 3)
-            place[1] = between[k];
-        const int32_t number = number_slots(fold, &slots, place);
-        fs_push(fold->pipes_arena, &made.slots, number);
+    for (int32_t i = 0; i < fold->n_stages; i++) {
+        sheet_slots of = {&slots, i, {0, 1, d->n_stages - 1}};
+        int32_t n = 1;
+        between[0] = of.place[i];
+        if (fold->n_stages == 3 && i == 1)
+            n = fullest_between(fold, &slots, scratch, between);
+        for (int32_t k = 0; k < n; k++) {
+            of.place[i] = between[k];
+            const int32_t number = number_slots(fold, &of);
+            fs_push(fold->pipes_arena, &made.slots[i], number);
+        }
     }
     fs_arena_destroy(scratch);
     return made;
@@ -209,7 +206,8 @@ static void list_edge(lister *l, int32_t moment, int32_t v, int32_t slot)
 static void list_task(lister *l, int32_t moment, int32_t stage)
 {
     const cost_fold *fold = l->fold;
-    const int32_t *nodes, n = cost_memory_nodes(l->memory, stage, &nodes);
+    const int32_t *nodes;
+    const int32_t n = cost_memory_nodes(l->memory, stage, &nodes);
     for (int32_t k = 0; k < n; k++) {
         const int32_t v = nodes[k];
         const sheet_stock stock = {v, cost_memory_copies(l->memory, moment, v)};
@@ -218,7 +216,7 @@ static void list_task(lister *l, int32_t moment, int32_t stage)
         for (int32_t e = fold->first_edge[v]; e < fold->first_edge[v + 1]; e++)
             list_edge(l, moment, v, e - fold->first_edge[v]);
     }
-    const sheet_task made = {stage, l->out->stocks.n, l->out->held.n};
+    const sheet_task made = {l->out->stocks.n, l->out->held.n};
     fs_push(fold->home->arena, &l->out->tasks, made);
 }
 
@@ -227,8 +225,8 @@ static void list_moment(lister *l, const cost_moment *all, int32_t k)
 {
     const cost_moment *at = &all[k];
     const cost_fold *fold = l->fold;
-    if (k == 0 || at->stage != at[-1].stage || at->phase != at[-1].phase ||
-        at->node != at[-1].node || at->first != at[-1].first)
+    if (k == 0 || at->phase != at[-1].phase || at->node != at[-1].node ||
+        at->first != at[-1].first)
         list_task(l, k, at->stage);
     const sheet_moment made = {l->out->tasks.n - 1,
                                at->scratch_node < 0
@@ -279,18 +277,6 @@ static const cost_memory *first_memory(cost_fold *home, const cost_degrees *d,
     return home->like;
 }
 
-/* All of slots that moments hang on. */
-static void put_scenes(const cost_fold *fold, const sheet_slots *slots,
-                       ir_words *key)
-{
-    for (int32_t i = 0; i < fold->n_stages; i++)
-        for (int32_t first = 0; first < 2; first++) {
-            const cost_fullest *at =
-                &slots->slots->slot[first][slots->place[i]];
-            ir_put_pair(key, at->goes_on, at->forwards > 0);
-        }
-}
-
 /* A memory without moments. */
 static cost_memory *open_memory(cost_fold *fold, const cost_degrees *d,
                                 const sheet_slots *slots, fs_arena *arena)
@@ -308,7 +294,7 @@ static cost_moments choose_moments(cost_fold *fold, const cost_degrees *d,
     cost_memory *memory = open_memory(fold, d, slots, scratch);
     const cost_moment *at;
     cost_moments made = {{0}};
-    cost_choose_moments(memory);
+    cost_choose_moments_of(memory, slots->stage);
     const int32_t n = cost_memory_moments(memory, &at);
     for (int32_t k = 0; k < n; k++)
         fs_push(fold->arena, &made.list, at[k]);
@@ -316,14 +302,21 @@ static cost_moments choose_moments(cost_fold *fold, const cost_degrees *d,
     return made;
 }
 
+/* All that moments of a stage hang on. */
 static const cost_moments *find_moments(cost_fold *fold, const cost_degrees *d,
                                         const sheet_slots *slots)
 {
-    int64_t word[1 + 2 * COST_SHEET_STAGES];
-    ir_words key = {0, 1 + 2 * COST_SHEET_STAGES, word};
+    int64_t word[4];
+    ir_words key = {0, 4, word};
     bool known;
     ir_put_pair(&key, ir_mesh_size(&d->mesh), d->layers);
-    put_scenes(fold, slots, &key);
+    ir_put_word(&key, slots->stage);
+    for (int32_t first = 0; first < 2; first++) {
+        const cost_fullest *at =
+            &slots->slots->slot[first][slots->place[slots->stage]];
+        ir_put_pair(&key, at->goes_on, at->forwards > 0);
+    }
+    FS_ASSERT(key.n <= key.room);
     const int32_t number = cost_number_of(&fold->moments_of, &key, &known);
     if (!known) {
         const cost_moments made = choose_moments(fold, d, slots);
@@ -555,23 +548,22 @@ static int64_t task_bytes(const cost_sheet *sheet, const sheet_program *of,
     return bytes;
 }
 
-static void add_moments(const cost_sheet *sheet, int32_t program,
-                        int64_t *peaks)
+static int64_t find_peak(const cost_sheet *sheet, int32_t program)
 {
     const sheet_program *of = &sheet->fold->home->programs.at[program];
-    int64_t bytes = 0;
+    int64_t bytes = 0, peak = 0;
     for (int32_t k = 0, task = -1; k < of->moments.n; k++) {
         const sheet_moment *at = &of->moments.at[k];
-        int64_t *peak = &peaks[of->tasks.at[at->task].stage];
         if (at->task != task)
             bytes = task_bytes(sheet, of, at->task);
         task = at->task;
         const int64_t all = bytes + scratch_bytes(sheet, at->edge);
-        *peak = all > *peak ? all : *peak;
+        peak = all > peak ? all : peak;
     }
+    return peak;
 }
 
-const int64_t *sheet_peaks(cost_sheet *sheet, int32_t program)
+int64_t sheet_peak(cost_sheet *sheet, int32_t program)
 {
     sheet_instance *on = &sheet->instance;
     const int32_t n = sheet->fold->home->programs.n;
@@ -582,10 +574,7 @@ const int64_t *sheet_peaks(cost_sheet *sheet, int32_t program)
                (size_t)(n - on->n_peaks) * sizeof *on->peaks);
         on->n_peaks = n;
     }
-    int64_t *peaks = on->peaks[program];
-    if (peaks[0] < 0) {
-        memset(peaks, 0, sizeof on->peaks[program]);
-        add_moments(sheet, program, peaks);
-    }
-    return peaks;
+    if (on->peaks[program] < 0)
+        on->peaks[program] = find_peak(sheet, program);
+    return on->peaks[program];
 }

@@ -6,18 +6,19 @@
 #include "cost/numbers.h"
 #include "cost/sheet.h"
 
-/* A pipeline of any number of stages, and by which numbers of slots its fold's
- * stages hold what they hold: of its stages between, each of which one does not
- * know that another holds more. */
+/* A pipeline of any number of stages, and by which numbers of slots each of its
+ * fold's stages holds what it holds: the one between those of which one does
+ * not know that another holds more. */
 typedef struct sheet_pipe {
     double fill;
-    FS_VEC(int32_t) slots;
+    FS_VEC(int32_t) slots[COST_SHEET_STAGES];
 } sheet_pipe;
 
-/* Of pipelines whose stages hold alike the first that was met. */
+/* Of stages that hold alike the first that was met: number `stage` of the fold,
+ * in a pipeline where the fold's are these. */
 typedef struct sheet_slots {
     const cost_slots *slots;
-    int32_t place[COST_SHEET_STAGES]; /* which stages there are the fold's */
+    int32_t stage, place[COST_SHEET_STAGES];
 } sheet_slots;
 
 /* Of folds of one, two or three stages: [stages - 1]. */
@@ -41,7 +42,7 @@ typedef struct sheet_held {
     int16_t kept, anew;
 } sheet_held;
 typedef struct sheet_task {
-    int32_t stage, end_stock, end_held; /* from the end of the one before on */
+    int32_t end_stock, end_held; /* from the end of the one before on */
 } sheet_task;
 /* And beside it the scratch of an edge; -1: of none. */
 typedef struct sheet_moment {
@@ -123,8 +124,8 @@ typedef struct sheet_instance {
     plan_strategy strategy; /* the sheet's, on it */
     plan_stage stages[COST_SHEET_STAGES];
     double once[2 * COST_SHEET_STAGES], between[2 * COST_SHEET_STAGES];
-    sheet_sizes *sizes;                  /* [contents] */
-    int64_t (*peaks)[COST_SHEET_STAGES]; /* [programs] -1: not known */
+    sheet_sizes *sizes; /* [contents] */
+    int64_t *peaks;     /* [programs] -1: not known */
     int32_t n_peaks;
     int32_t n_stages; /* so many lie alike; 0: none were asked about */
 } sheet_instance;
@@ -142,7 +143,7 @@ struct cost_sheet {
 };
 
 void sheet_find_contents(cost_sheet *sheet);
-/* The fullest moment of each of the fold's stages. */
-const int64_t *sheet_peaks(cost_sheet *sheet, int32_t program);
+/* The fullest moment of a program. */
+int64_t sheet_peak(cost_sheet *sheet, int32_t program);
 
 #endif
