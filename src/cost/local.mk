@@ -27,7 +27,7 @@ tests_cost_strategy_test_LDADD = $(cost_libs)
 datasetsdir = $(pkgdatadir)
 dist_datasets_DATA = datasets/uncertainty.json
 
-EXTRA_DIST += src/cost/README.md src/cost/FRAMEWORKS.md src/cost/REGRET.md
+EXTRA_DIST += src/cost/README.md src/cost/FRAMEWORKS.md src/cost/REGRET.md src/cost/SHEETS.md
 # How frameworks run plans: cost/framework.h.
 frameworksdir = $(pkgdatadir)/frameworks
 dist_frameworks_DATA = \
