@@ -324,6 +324,9 @@ fs_status cost_sheet_create(cost_fold *fold, const plan_strategy *strategy,
     cost_list_terms(fold->model, arena, &sheet->formula);
     count_terms(sheet);
     sheet_find_contents(sheet);
+    sheet->instance.sizes = fs_new(arena, sheet_sizes, sheet->contents.n);
+    sheet->instance.seconds = fs_new(arena, double, sheet->formula.n_terms);
+    sheet->instance.peaks = fs_new(arena, int64_t, 1);
     *out = sheet;
     return FS_OK;
 }
@@ -355,7 +358,7 @@ static double term_seconds(const cost_sheet *sheet, const cost_term *term)
 static void sum_terms(cost_sheet *sheet)
 {
     sheet_instance *on = &sheet->instance;
-    double *seconds = fs_new(sheet->scratch, double, sheet->formula.n_terms);
+    double *seconds = on->seconds;
     fs_sum once[2 * COST_SHEET_STAGES] = {{0}},
                     between[2 * COST_SHEET_STAGES] = {{0}};
     on->legal = true;
@@ -374,18 +377,21 @@ static void sum_terms(cost_sheet *sheet)
     }
 }
 
+/* The one instance that is kept, in its place. */
 static void instantiate(cost_sheet *sheet, const ir_mesh *mesh)
 {
     sheet_instance *on = &sheet->instance;
-    if (sheet->scratch && plan_same_mesh(&on->mesh, mesh))
+    if (on->made && plan_same_mesh(&on->mesh, mesh))
         return;
-    fs_arena_destroy(sheet->scratch);
-    sheet->scratch = fs_arena_create();
-    *on = (sheet_instance){.mesh = *mesh, .strategy = sheet->strategy};
+    on->made = true;
+    on->mesh = *mesh;
+    on->n_stages = 0;
+    on->strategy = sheet->strategy;
+    on->strategy.stages = on->stages;
     for (int32_t i = 0; i < sheet->fold->n_stages; i++)
         on->stages[i] = (plan_stage){*mesh, i * ir_mesh_size(mesh)};
-    on->strategy.stages = on->stages;
-    on->sizes = fs_new(sheet->scratch, sheet_sizes, sheet->contents.n);
+    memset(on->sizes, 0, (size_t)sheet->contents.n * sizeof *on->sizes);
+    memset(on->peaks, 0xff, (size_t)on->n_peaks * sizeof *on->peaks);
     sum_terms(sheet);
 }
 

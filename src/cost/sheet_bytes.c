@@ -566,9 +566,9 @@ static int64_t find_peak(const cost_sheet *sheet, int32_t program)
 int64_t sheet_peak(cost_sheet *sheet, int32_t program)
 {
     sheet_instance *on = &sheet->instance;
-    const int32_t n = sheet->fold->home->programs.n;
+    const int32_t n = 2 * sheet->fold->home->programs.n;
     if (program >= on->n_peaks) {
-        on->peaks = fs_regrow(sheet->scratch, on->peaks, (size_t)on->n_peaks,
+        on->peaks = fs_regrow(sheet->arena, on->peaks, (size_t)on->n_peaks,
                               (size_t)n, sizeof *on->peaks);
         memset(on->peaks + on->n_peaks, 0xff,
                (size_t)(n - on->n_peaks) * sizeof *on->peaks);

@@ -120,10 +120,11 @@ typedef struct sheet_count {
 /* On a mesh, all that does not hang on numbers of anything else. */
 typedef struct sheet_instance {
     ir_mesh mesh;
-    bool legal;
+    bool made, legal;
     plan_strategy strategy; /* the sheet's, on it */
     plan_stage stages[COST_SHEET_STAGES];
     double once[2 * COST_SHEET_STAGES], between[2 * COST_SHEET_STAGES];
+    double *seconds;    /* [terms] */
     sheet_sizes *sizes; /* [contents] */
     int64_t *peaks;     /* [programs] -1: not known */
     int32_t n_peaks;
@@ -132,8 +133,8 @@ typedef struct sheet_instance {
 
 struct cost_sheet {
     cost_fold *fold;
-    plan_strategy strategy;    /* with what is like what */
-    fs_arena *arena, *scratch; /* of the instance; NULL: there is none */
+    plan_strategy strategy; /* with what is like what */
+    fs_arena *arena;
     cost_formula formula;
     FS_VEC(sheet_count) counts;
     FS_VEC(sheet_content) contents;
