@@ -1,10 +1,11 @@
-/* make bench-sim: what simulating takes, beside what it should. Figures, and
- * `holds` or `FAILS` beside each row; it ends with status 0 either way. Seconds
- * are of the processor: others may use the machine. */
+/* make bench-sim: what simulating and pricing take, beside what they should.
+ * Figures, and `holds` or `FAILS` beside each row; it ends with status 0 either
+ * way. Seconds are of the processor: others may use the machine. */
 #include "config.h"
 
 #include "cost/cost.h"
 #include "bench_flows.h"
+#include "bench_pricing.h"
 #include "plan_build.h"
 #include "sim/sim.h"
 #include "zoo/zoo.h"
@@ -210,6 +211,47 @@ static void bench_flows(const flows_case *c, bool compare)
         1e-9);
 }
 
+/* ---- prices ---- */
+
+/* All plans by all tables that they take, but for what search takes to complete
+ * recipes, whose strategies are given here. */
+static void bench_prices(bool fewer, const char *which)
+{
+    const char *data = getenv("FS_DATA");
+    const pricing_case c = {"zoo:gpt3-175b",
+                            "128x8:a100-sxm4-80g",
+                            data ? data : "datasets",
+                            96,
+                            1024,
+                            fewer};
+    const pricing_figures f = pricing_run(&c);
+    const double all_s = f.graphs_s + f.sheets_s + f.prices_s;
+    char what[200];
+    snprintf(what, sizeof what,
+             "GPT-3 175B by recipes on %s 1,024 A100s: %lld distinct plans, "
+             "time and memory by the formula, all tables included",
+             which, (long long)f.plans);
+    if (fewer)
+        row(what, (double)f.plans / all_s * 1e-3, "k plans/s", '>', 100);
+    else
+        told(what, (double)f.plans / all_s * 1e-3, "k plans/s");
+    told("of that graphs of few layers", f.graphs_s, "s");
+    told("sheets", f.sheets_s, "s");
+    told("prices, with tables of meshes and of what stages hold", f.prices_s,
+         "s");
+    told("recipes completed by search before, not included", f.patterns_s, "s");
+    told("once all of a mesh is known", (double)f.again / f.again_s * 1e-3,
+         "k plans/s");
+    told("cost_strategy of one of them written out", f.checked / f.whole_s,
+         "plans/s");
+    snprintf(what, sizeof what,
+             "%d of them, drawn, differ from cost_strategy in seconds, "
+             "relative, by at most",
+             f.checked);
+    row(what, f.off, "", '<', 1e-12);
+    row("in bytes of a stage so many", f.wrong, "", '<', 0);
+}
+
 int main(void)
 {
     static const gpt3 cases[] = {
@@ -228,5 +270,7 @@ int main(void)
     bench_flows(&(flows_case){4, 2000, 2}, false);
     bench_flows(&(flows_case){8, 10, 3}, true);
     bench_flows(&(flows_case){8, 200, 4}, false);
+    bench_prices(true, "up to");
+    bench_prices(false, "all");
     return 0;
 }

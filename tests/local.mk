@@ -126,9 +126,10 @@ tests_bench_search_SOURCES = tests/bench_search.c tests/bench_search.h \
 tests_bench_search_LDADD = src/base/libfs_base.a $(JANSSON_LIBS) -lm
 EXTRA_DIST += datasets/search_times.csv
 tests_bench_sim_SOURCES = tests/bench_sim.c tests/bench_flows.c \
-  tests/bench_flows.h tests/plan_build.h tests/tap.h
+  tests/bench_flows.h tests/bench_pricing.c tests/bench_pricing.h \
+  tests/pricing.c tests/pricing.h tests/plan_build.h tests/tap.h
 EXTRA_DIST += tests/bench_simgrid.cc
-tests_bench_sim_LDADD = $(zoo_libs) $(cost_libs) $(sim_libs)
+tests_bench_sim_LDADD = $(zoo_libs) $(search_libs) $(sim_libs)
 tests_make_plain_SOURCES = tests/make_plain.c
 tests_make_plain_LDADD = $(onnx_libs) $(ir_libs)
 tests_bench_offsets_SOURCES = tests/bench_offsets.c tests/cli_offsets.h \

@@ -5,8 +5,9 @@ src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
   src/cost/coll_hierarchical.c src/cost/coll_direct.c src/cost/coll_neighbour.c \
   src/cost/pieces.c src/cost/memo.c src/cost/widen.c \
   src/cost/constants.def src/cost/regret.h src/cost/regret.c \
-  src/cost/strategy.c src/cost/terms.c src/cost/least.c src/cost/memory.h \
-  src/cost/memory.c src/cost/memory_parts.h src/cost/moments.c src/cost/memory_tensors.c src/cost/fuller.c \
+  src/cost/strategy.c src/cost/terms.c src/cost/numbers.h src/cost/numbers.c src/cost/least.c src/cost/memory.h \
+  src/cost/memory.c src/cost/holding.c src/cost/slots.c src/cost/memory_parts.h src/cost/moments.c src/cost/memory_tensors.c src/cost/fuller.c \
+  src/cost/sheet.h src/cost/sheet_parts.h src/cost/sheet.c src/cost/sheet_bytes.c \
   src/cost/breakdown.c src/cost/timing.c src/cost/framework.h \
   src/cost/framework.c src/cost/under.c src/cost/under_memory.c
 
@@ -26,7 +27,7 @@ tests_cost_strategy_test_LDADD = $(cost_libs)
 datasetsdir = $(pkgdatadir)
 dist_datasets_DATA = datasets/uncertainty.json
 
-EXTRA_DIST += src/cost/README.md src/cost/FRAMEWORKS.md src/cost/REGRET.md
+EXTRA_DIST += src/cost/README.md src/cost/FRAMEWORKS.md src/cost/REGRET.md src/cost/SHEETS.md
 # How frameworks run plans: cost/framework.h.
 frameworksdir = $(pkgdatadir)/frameworks
 dist_frameworks_DATA = \

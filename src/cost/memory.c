@@ -46,14 +46,10 @@ const ir_node *cost_producer_of(const cost_memory *mem, int32_t tensor)
     return &graph->nodes.at[graph->tensors.at[tensor].producer];
 }
 
-/* Inputs and constants are made anew on each stage that reads them. */
 int32_t cost_home_of(const cost_memory *mem, int32_t tensor, int32_t reader)
 {
-    const ir_node *node = cost_producer_of(mem, tensor);
-    if (node->op == IR_OP_input || node->op == IR_OP_constant)
-        return mem->program->stage_of[reader];
-    return mem->program
-        ->stage_of[mem->program->graph->tensors.at[tensor].producer];
+    const int32_t home = mem->home[tensor];
+    return home < 0 ? mem->program->stage_of[reader] : home;
 }
 
 /* May it be left out? */
@@ -70,45 +66,40 @@ int32_t cost_edge_tensor(const cost_memory *mem, int32_t v, int32_t slot)
                                       : node->in[slot];
 }
 
-static int64_t aligned(const ir_tensor *tensor, const ir_nd_sbp *sbp,
-                       const ir_mesh *mesh)
-{
-    int64_t bytes = cost_piece_bytes(tensor, sbp, mesh);
-    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
-}
-
 /* ---- what one reader holds ---- */
 
 /* The slot of the backward pass that is looked at has another before it, when
  * one of the fullest has: then all sums of gradients are there too. */
 bool cost_goes_on(const cost_memory *mem, int32_t stage, bool first)
 {
-    return mem->slot[first][place(mem, stage)].goes_on;
+    return mem->slots->slot[first][place(mem, stage)].goes_on;
 }
 
 static int32_t in_flight(const cost_memory *mem, int32_t stage)
 {
-    return mem->slot[false][place(mem, stage)].in_flight;
+    return mem->slots->slot[false][place(mem, stage)].in_flight;
 }
 
 bool cost_first_differs(const cost_memory *mem, int32_t stage)
 {
     const int32_t at = place(mem, stage);
-    return mem->slot[true][at].forwards > 0 &&
-           mem->slot[false][at].forwards == 0;
+    return mem->slots->slot[true][at].forwards > 0 &&
+           mem->slots->slot[false][at].forwards == 0;
 }
 
 /* Stages that share devices have nothing to move between them. */
 static bool same_role(const cost_memory *mem, int32_t a, int32_t b)
 {
-    return mem->pipe.role_of[place(mem, a)] == mem->pipe.role_of[place(mem, b)];
+    return mem->slots->pipe.role_of[place(mem, a)] ==
+           mem->slots->pipe.role_of[place(mem, b)];
 }
 
 /* Copies of a variable or constant for the step, made when it begins. */
 static void hold_for_step(const cost_memory *mem, const cost_moment *at,
                           int32_t v, plan_phase phase, cost_holding *out)
 {
-    const cost_fullest *slot = &mem->slot[at->first][place(mem, at->stage)];
+    const cost_fullest *slot =
+        &mem->slots->slot[at->first][place(mem, at->stage)];
     bool held = false;
     if (at->phase == PLAN_BACKWARD && phase == PLAN_FORWARD)
         held = slot->forwards > 0;
@@ -161,7 +152,7 @@ static void hold_backward(const cost_memory *mem, const cost_moment *at,
     int32_t made = graph->tensors.at[mem->viewed[tensor]].producer;
     int32_t boxed_behind = graph->tensors.at[tensor].producer;
     if (at->phase != PLAN_BACKWARD || at->node < made || at->node > v ||
-        mem->pipe.schedule->splits) /* it may run later */
+        mem->slots->pipe.schedule->splits) /* it may run later */
         return;
     out->straight = cost_home_of(mem, mem->viewed[tensor], v) == at->stage;
     out->after = at->node > boxed_behind;
@@ -178,9 +169,9 @@ static void hold_anew(const cost_memory *mem, const cost_moment *at,
 {
     const int32_t held = out->least + out->before + out->after;
     const int32_t n = out->times;
-    if (plan_lower_base(mem->program->graph, tensor) == PLAN_BEGIN)
+    if (cost_base_of(mem, tensor) == PLAN_BEGIN)
         *out = (cost_holding){.share = 1, .times = n, .after = at->node == v};
-    else if (plan_lower_base(mem->program->graph, tensor) == PLAN_FORWARD)
+    else if (cost_base_of(mem, tensor) == PLAN_FORWARD)
         *out = (cost_holding){
             .share = 1, .times = n, .straight = out->straight, .before = held};
     else if (out->straight && at->node == v)
@@ -195,9 +186,8 @@ static void hold_anew(const cost_memory *mem, const cost_moment *at,
 static void hold_here(const cost_memory *mem, const cost_moment *at,
                       int32_t tensor, int32_t v, cost_holding *out)
 {
-    const ir_graph *graph = mem->program->graph;
-    plan_phase base = plan_lower_base(graph, tensor);
-    plan_phase phase = plan_lower_phase(graph, &graph->nodes.at[v]);
+    plan_phase base = cost_base_of(mem, tensor);
+    plan_phase phase = cost_phase_of(mem, v);
     if (base == PLAN_BEGIN)
         hold_for_step(mem, at, v, phase, out);
     else if (base == PLAN_FORWARD)
@@ -229,26 +219,20 @@ static bool backward_reads(const cost_memory *mem, int32_t tensor,
 /* Is a received piece kept for this reader of the backward pass? */
 static bool kept_by(const cost_memory *mem, int32_t tensor, int32_t v)
 {
-    const ir_graph *graph = mem->program->graph;
-    const ir_node *node = &graph->nodes.at[v];
-    return !plan_lower_is_view(node) &&
-           plan_lower_base(graph, tensor) == PLAN_FORWARD &&
-           plan_lower_phase(graph, node) == PLAN_BACKWARD;
+    return !mem->view[v] && cost_base_of(mem, tensor) == PLAN_FORWARD &&
+           cost_phase_of(mem, v) == PLAN_BACKWARD;
 }
 
 /* Buffers of what a stage receives for a reader there, credits of lowering. */
 static int32_t received_for(const cost_memory *mem, int32_t tensor, int32_t v)
 {
-    const ir_graph *graph = mem->program->graph;
     int32_t to = mem->program->stage_of[v];
     bool kept = kept_by(mem, tensor, v);
-    int32_t least = kept ? in_flight(mem, to) : 1;
-    plan_phase made = plan_lower_base(graph, tensor);
+    plan_phase made = cost_base_of(mem, tensor);
     /* Between those that stages stand for there may be others. */
     int32_t apart = cost_home_of(mem, tensor, v) - to;
-    plan_crossing crossing = {place(mem, to) + apart, place(mem, to), made,
-                              kept ? PLAN_BACKWARD : made};
-    return plan_pace_buffers(&mem->pace, &crossing, least) + mem->prefetch;
+    return cost_slots_received(mem->slots, place(mem, to) + apart,
+                               place(mem, to), made, kept);
 }
 
 /* A reader on another stage: received pieces and sent ones share with nothing,
@@ -301,7 +285,7 @@ static void hold(const cost_memory *mem, const cost_moment *at,
     int32_t home = cost_home_of(mem, tensor, v), to = mem->program->stage_of[v];
     if (!same_role(mem, home, to))
         hold_moved(mem, at, tensor, v, out);
-    else if (home == to && !plan_lower_is_view(node))
+    else if (home == to && !mem->view[v])
         hold_here(mem, at, tensor, v, out);
     if (reader.anew && home == to && node->phase != IR_UPDATE)
         hold_anew(mem, at, tensor, v, out);
@@ -339,8 +323,7 @@ static int32_t share_of(const cost_memory *mem, int32_t moment,
  */
 static bool stands_back(const cost_memory *mem, int32_t v, int32_t tensor)
 {
-    return cost_is_loose(mem, v) &&
-           plan_lower_base(mem->program->graph, tensor) == PLAN_FORWARD;
+    return cost_is_loose(mem, v) && cost_base_of(mem, tensor) == PLAN_FORWARD;
 }
 
 /* How many edges hold what this one does; 0: others do, and this one may be
@@ -419,76 +402,6 @@ bool cost_memory_edge(const cost_memory *mem, int32_t moment,
     return holds(out) || out->scratch;
 }
 
-static int64_t scratch_of(const ir_tensor *tensor, const ir_mesh *mesh,
-                          const plan_boxing *path)
-{
-    int64_t most = 0;
-    for (int32_t k = 0; k < path->n; k++) {
-        plan_box_step step;
-        if (!plan_box_step_make(tensor, mesh, &path->at[k], &path->at[k + 1],
-                                &step) ||
-            !plan_box_is_collective(step.kind))
-            continue;
-        int64_t bytes = step.bytes_in + step.bytes_out;
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
-/* The part of a path that lies on the holding's stage. */
-static plan_boxing part_of(const cost_holding *h, const plan_ends *ends,
-                           const plan_boxing *path)
-{
-    plan_boxing part = *path;
-    if (!plan_ends_cross(ends))
-        return part;
-    if (!h->arrives) {
-        part.n = path->cross;
-        return part;
-    }
-    part.n = path->n - path->cross - 1;
-    for (int32_t k = 0; k <= part.n; k++)
-        part.at[k] = path->at[path->cross + 1 + k];
-    return part;
-}
-
-/* Where what arrives is boxed again, one buffer of it is there in any case. */
-static int64_t arrived_bytes(const cost_holding *h, const ir_tensor *tensor,
-                             const ir_mesh *mesh, const plan_boxing *part)
-{
-    int64_t first = aligned(tensor, &part->at[0], mesh);
-    return part->n ? (h->after > 0) * first : h->straight * first;
-}
-
-static int64_t held_bytes(const cost_holding *h, const ir_tensor *tensor,
-                          const ir_mesh *mesh, const plan_boxing *part)
-{
-    int64_t first = aligned(tensor, &part->at[0], mesh), least = first,
-            last = aligned(tensor, &part->at[part->n], mesh);
-    if (part->n == 0)
-        return h->straight * first;
-    for (int32_t k = 1; h->least && k <= part->n; k++) {
-        int64_t here = aligned(tensor, &part->at[k], mesh);
-        least = here < least ? here : least;
-    }
-    return h->before * first + h->after * last + h->least * least +
-           h->next * aligned(tensor, &part->at[1], mesh);
-}
-
-int64_t cost_holding_bytes(const cost_holding *h, const plan_ends *ends,
-                           const plan_boxing *path)
-{
-    const ir_tensor *tensor = ends->tensor;
-    const plan_boxing part = part_of(h, ends, path);
-    const ir_mesh *mesh = h->arrives || ends->anywhere
-                              ? &ends->to_stage->mesh
-                              : &ends->from_stage->mesh;
-    int64_t bytes = h->arrives ? arrived_bytes(h, tensor, mesh, &part)
-                               : held_bytes(h, tensor, mesh, &part);
-    bytes = bytes / h->share * h->times;
-    return bytes + (h->scratch ? scratch_of(tensor, mesh, &part) : 0);
-}
-
 /* ---- nodes ---- */
 
 static bool read_on(const cost_memory *mem, int32_t tensor, int32_t stage)
@@ -519,7 +432,7 @@ int32_t cost_memory_copies(const cost_memory *mem, int32_t moment, int32_t v)
             return cost_times(mem, v) *
                    (mem->last_end[node->out[0]] >= at->node);
         return cost_times(mem, v) *
-               (!mem->pipe.schedule->splits &&
+               (!mem->slots->pipe.schedule->splits &&
                 (cost_goes_on(mem, at->stage, at->first) || v <= at->node));
     default:
         return 0;
@@ -534,8 +447,9 @@ int64_t cost_memory_node(const cost_memory *mem, int32_t moment, int32_t v,
     int64_t bytes = 0;
     int32_t copies = cost_memory_copies(mem, moment, v);
     for (int32_t o = 0; copies && o < node->n_out; o++)
-        bytes += copies * aligned(&p->graph->tensors.at[node->out[o]],
-                                  &sig->out[o], mesh);
+        bytes +=
+            copies * cost_aligned_bytes(&p->graph->tensors.at[node->out[o]],
+                                        &sig->out[o], mesh);
     return bytes;
 }
 
@@ -704,10 +618,42 @@ static void make_paying(cost_memory *mem, int32_t moment, cost_paying *out)
     out->handed_on[moment] = fs_new(mem->arena, bool, n);
 }
 
+/* One before it that differs by its scratch alone, or itself: who shares what
+ * is the same. */
+static int32_t twin_of(const cost_memory *mem, int32_t moment)
+{
+    const cost_moment *at = mem->moments.at;
+    int32_t k = 0;
+    while (at[k].stage != at[moment].stage || at[k].phase != at[moment].phase ||
+           at[k].node != at[moment].node || at[k].first != at[moment].first ||
+           at[k].payers != at[moment].payers)
+        k++;
+    return k;
+}
+
+static void share_counts(cost_memory *mem, int32_t moment, int32_t twin)
+{
+    for (int32_t kept = 0; kept < 2; kept++) {
+        for (int32_t loose = 0; loose < 2; loose++) {
+            const cost_sharers *by = &mem->share[kept][loose];
+            by->all[moment] = by->all[twin];
+            by->among[moment] = by->among[twin];
+        }
+        const cost_paying *paying = &mem->paying[kept];
+        paying->payers[moment] = paying->payers[twin];
+        paying->handed_on[moment] = paying->handed_on[twin];
+    }
+}
+
 static void count_sharing(cost_memory *mem, int32_t moment)
 {
     const cost_program *p = mem->program;
     const cost_moment *at = &mem->moments.at[moment];
+    const int32_t twin = twin_of(mem, moment);
+    if (twin < moment) {
+        share_counts(mem, moment, twin);
+        return;
+    }
     for (int32_t kept = 0; kept <= p->chooses; kept++) {
         for (int32_t loose = 0; loose <= p->chooses; loose++)
             make_sharers(mem, moment, &mem->share[kept][loose]);
@@ -765,25 +711,57 @@ cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena)
     return cost_memory_create_with(program, &(cost_moments){0}, arena);
 }
 
-cost_memory *cost_memory_create_with(const cost_program *program,
-                                     const cost_moments *more, fs_arena *arena)
+static void find_lists(cost_memory *mem)
 {
-    cost_memory *mem = fs_new(arena, cost_memory, 1);
-    *mem =
-        (cost_memory){.program = program,
-                      .arena = arena,
-                      .uses = ir_graph_uses(program->graph, arena),
-                      .prefetch = plan_lower_defaults().prefetch,
-                      .pipe = pipe_of(program, arena),
-                      .received = fs_new(arena, int32_t *, program->n_stages),
-                      .kept = {fs_new(arena, int32_t *, program->n_stages),
-                               fs_new(arena, int32_t *, program->n_stages)}};
-    mem->pace = plan_pace_of(&mem->pipe, arena);
-    mem->slot[false] = cost_fullest_of(&mem->pipe, false, arena);
-    mem->slot[true] = cost_fullest_of(&mem->pipe, true, arena);
+    const int32_t n = mem->program->n_stages;
+    mem->uses = ir_graph_uses(mem->program->graph, mem->arena);
+    mem->received = fs_new(mem->arena, int32_t *, n);
+    mem->kept[0] = fs_new(mem->arena, int32_t *, n);
+    mem->kept[1] = fs_new(mem->arena, int32_t *, n);
     cost_find_tensors(mem);
     note_tensors(mem);
     count_received(mem);
+}
+
+static void borrow_lists(cost_memory *mem, const cost_memory *like)
+{
+    mem->uses = like->uses;
+    mem->received = like->received;
+    mem->kept[0] = like->kept[0];
+    mem->kept[1] = like->kept[1];
+    mem->nodes_of = like->nodes_of;
+    mem->viewed = like->viewed;
+    mem->home = like->home;
+    mem->base = like->base;
+    mem->phase = like->phase;
+    mem->view = like->view;
+    mem->last = like->last;
+    mem->last_end = like->last_end;
+    mem->between = like->between;
+    mem->readable = like->readable;
+    mem->moved = like->moved;
+}
+
+cost_memory *cost_memory_create_on(const cost_program *program,
+                                   const cost_slots *slots,
+                                   const cost_memory *like, fs_arena *arena)
+{
+    cost_memory *mem = fs_new(arena, cost_memory, 1);
+    *mem = (cost_memory){.program = program, .arena = arena, .slots = slots};
+    if (like)
+        borrow_lists(mem, like);
+    else
+        find_lists(mem);
+    return mem;
+}
+
+cost_memory *cost_memory_create_with(const cost_program *program,
+                                     const cost_moments *more, fs_arena *arena)
+{
+    cost_slots *slots = fs_new(arena, cost_slots, 1);
+    const plan_pipeline pipe = pipe_of(program, arena);
+    *slots = cost_slots_of(&pipe, arena);
+    cost_memory *mem = cost_memory_create_on(program, slots, NULL, arena);
     cost_choose_moments(mem);
     mem->chosen = mem->moments.n;
     cost_memory_add(mem, more);

@@ -110,6 +110,16 @@ bool cost_memory_edge(const cost_memory *memory, int32_t moment,
                       cost_reader reader, cost_holding *out);
 int64_t cost_holding_bytes(const cost_holding *holding, const plan_ends *ends,
                            const plan_boxing *path);
+/* The same in two steps, where one path is held in several ways: bytes of the
+ * pieces on one stage's part of the path (of what arrives there or leaves), and
+ * of its packing buffers if these are asked for. */
+typedef struct cost_sizes {
+    int64_t first, second, last, least, scratch;
+    bool boxed; /* that part has a step */
+} cost_sizes;
+cost_sizes cost_sizes_of(const plan_ends *ends, const plan_boxing *path,
+                         bool arrives, bool scratch);
+int64_t cost_held_bytes(const cost_holding *holding, const cost_sizes *sizes);
 
 /* Where a stage of a strategy holds more than at the moments of
  * cost_memory_create: the fullest of these and of `node` (of the stage; -1:

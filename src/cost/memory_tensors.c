@@ -30,6 +30,23 @@ void cost_touch_note(cost_touched *t, int32_t stage, int32_t tensor)
     at->next = t->others.n - 1;
 }
 
+static void fill_phases(cost_memory *mem)
+{
+    const cost_program *p = mem->program;
+    for (int32_t v = 0; v < p->graph->nodes.n; v++) {
+        const ir_node *node = &p->graph->nodes.at[v];
+        const bool anywhere =
+            node->op == IR_OP_input || node->op == IR_OP_constant;
+        mem->view[v] = plan_lower_is_view(node);
+        mem->phase[v] = (uint8_t)plan_lower_phase(p->graph, node);
+        for (int32_t o = 0; o < node->n_out; o++) {
+            const int32_t x = node->out[o];
+            mem->home[x] = anywhere ? -1 : p->stage_of[v];
+            mem->base[x] = (uint8_t)plan_lower_base(p->graph, x);
+        }
+    }
+}
+
 static void fill_viewed(cost_memory *mem)
 {
     const ir_graph *graph = mem->program->graph;
@@ -105,11 +122,17 @@ static void list_nodes(cost_memory *mem)
 
 void cost_find_tensors(cost_memory *mem)
 {
-    const int32_t n = mem->program->graph->tensors.n;
+    const int32_t n = mem->program->graph->tensors.n,
+                  nodes = mem->program->graph->nodes.n;
     mem->viewed = fs_new(mem->arena, int32_t, n);
     mem->between = fs_new(mem->arena, int32_t, n);
     mem->last = fs_new(mem->arena, int32_t, n);
     mem->last_end = fs_new(mem->arena, int32_t, n);
+    mem->home = fs_new(mem->arena, int32_t, n);
+    mem->base = fs_new(mem->arena, uint8_t, n);
+    mem->phase = fs_new(mem->arena, uint8_t, nodes);
+    mem->view = fs_new(mem->arena, bool, nodes);
+    fill_phases(mem);
     list_nodes(mem);
     fill_viewed(mem);
     find_between(mem);

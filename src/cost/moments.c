@@ -35,14 +35,26 @@ static int32_t place_of(const tide *t, int32_t v)
     return low;
 }
 
+/* How many there are at once of what a node makes: what equal layers hand on to
+ * each other in the backward pass is there once, when the last of them is
+ * done. */
+static int32_t at_once(const cost_memory *mem, int32_t made, int32_t x,
+                       plan_phase base)
+{
+    const int32_t times = cost_times(mem, made), last = mem->last[x];
+    if (base == PLAN_BACKWARD && last >= 0 && cost_times(mem, last) < times)
+        return cost_times(mem, last);
+    return times;
+}
+
 /* Of a tensor that the node at place k makes. */
 static void add_tide(const cost_memory *mem, int32_t stage, const scene *in,
                      int32_t k, int32_t x, tide *t)
 {
     const ir_graph *graph = mem->program->graph;
     const int32_t made = t->nodes->at[k];
-    const plan_phase base = plan_lower_base(graph, x);
-    const double bytes = cost_times(mem, made) * cost_whole_bytes(mem, x);
+    const plan_phase base = cost_base_of(mem, x);
+    const double bytes = at_once(mem, made, x, base) * cost_whole_bytes(mem, x);
     if (mem->viewed[x] != x)
         return;
     if (graph->nodes.at[made].op == IR_OP_accumulate) {
@@ -71,32 +83,37 @@ static void add_tides(const cost_memory *mem, int32_t stage, const scene *in,
     }
 }
 
+static tide tide_of(const cost_memory *mem, int32_t stage, const scene *in,
+                    fs_arena *arena)
+{
+    const cost_nodes *nodes = &mem->nodes_of[stage];
+    tide t = {nodes, fs_new(arena, double, nodes->n + 1),
+              fs_new(arena, double, nodes->n + 1),
+              fs_new(arena, double, nodes->n + 1)};
+    add_tides(mem, stage, in, &t);
+    return t;
+}
+
 /* The node of the stage's backward pass at which most is held. */
-static int32_t fullest(const cost_memory *mem, int32_t stage, scene in)
+static int32_t fullest(const cost_memory *mem, int32_t stage, const scene *in,
+                       const tide *t)
 {
     const ir_graph *graph = mem->program->graph;
-    const cost_nodes *nodes = &mem->nodes_of[stage];
-    fs_arena *scratch = fs_arena_create();
-    tide t = {nodes, fs_new(scratch, double, nodes->n + 1),
-              fs_new(scratch, double, nodes->n + 1),
-              fs_new(scratch, double, nodes->n + 1)};
     double kept = 0, sums = 0, most = -1;
     int32_t best = -1;
-    add_tides(mem, stage, &in, &t);
-    for (int32_t k = 0; k < nodes->n; k++) {
-        const int32_t v = nodes->at[k];
+    for (int32_t k = 0; k < t->nodes->n; k++) {
+        const int32_t v = t->nodes->at[k];
         const ir_node *node = &graph->nodes.at[v];
-        kept += t.kept[k];
-        sums += t.sums[k] + (in.copies ? t.gathered[k] : 0);
+        kept += t->kept[k];
+        sums += t->sums[k] + (in->copies ? t->gathered[k] : 0);
         if (mem->program->stage_of[v] != stage || node->phase != IR_BACKWARD ||
-            cost_times(mem, v) > 1 || plan_lower_is_view(node) ||
-            (in.keeps && cost_is_loose(mem, v)) ||
-            kept / in.parts + sums <= most)
+            cost_times(mem, v) > 1 || mem->view[v] ||
+            (in->keeps && cost_is_loose(mem, v)) ||
+            kept / in->parts + sums <= most)
             continue;
-        most = kept / in.parts + sums;
+        most = kept / in->parts + sums;
         best = v;
     }
-    fs_arena_destroy(scratch);
     return best;
 }
 
@@ -149,27 +166,47 @@ static int32_t *largest_updates(const cost_memory *mem, fs_arena *arena)
     return best;
 }
 
-static void add_moment(cost_memory *mem, const cost_moment *of, bool sums)
+/* Edges of a stage whose scratch counts: [of sums]. */
+typedef struct scratch_edges {
+    cost_moment of[2];
+} scratch_edges;
+
+static scratch_edges scratch_of(const cost_memory *mem, int32_t stage)
+{
+    scratch_edges s = {{{.stage = stage}, {.stage = stage}}};
+    choose_scratch(mem, false, &s.of[false]);
+    choose_scratch(mem, true, &s.of[true]);
+    return s;
+}
+
+static void add_moment(cost_memory *mem, const cost_moment *of,
+                       const scratch_edges *edges, bool sums)
 {
     cost_moment at = *of;
-    choose_scratch(mem, sums, &at);
+    at.scratch_node = edges->of[sums].scratch_node;
+    at.scratch_slot = edges->of[sums].scratch_slot;
     fs_push(mem->arena, &mem->moments, at);
 }
 
 /* Of one of the fullest slots: where a data-parallel, a tensor-parallel and a
  * gathering strategy are fullest, each with either scratch, and with copies and
  * without where these are to choose from. */
-static void choose_of_slot(cost_memory *mem, int32_t stage, bool first)
+static void choose_of_slot(cost_memory *mem, int32_t stage, bool first,
+                           const scratch_edges *edges)
 {
     const int32_t size = ir_mesh_size(&mem->program->stages[stage].mesh);
     const scene scenes[3] = {{size, false, false, first},
                              {1, false, false, first},
                              {1, size > 1, false, first}};
+    fs_arena *scratch = fs_arena_create();
+    tide t = {NULL, NULL, NULL, NULL};
     int32_t at[6], n = 0;
     for (int32_t k = 0; k < (mem->program->chooses ? 6 : 3); k++) {
         scene one = scenes[k % 3];
         one.keeps = k >= 3;
-        at[n] = fullest(mem, stage, one);
+        if (k % 3 == 0)
+            t = tide_of(mem, stage, &one, scratch);
+        at[n] = fullest(mem, stage, &one, &t);
         int32_t known = 0;
         while (at[known] != at[n])
             known++;
@@ -179,24 +216,36 @@ static void choose_of_slot(cost_memory *mem, int32_t stage, bool first)
                                   .phase = PLAN_BACKWARD,
                                   .node = at[n],
                                   .first = first};
-        add_moment(mem, &here, true);
-        add_moment(mem, &here, false);
+        add_moment(mem, &here, edges, true);
+        add_moment(mem, &here, edges, false);
         n++;
     }
+    fs_arena_destroy(scratch);
+}
+
+static void choose_of_stage(cost_memory *mem, int32_t stage, int32_t update)
+{
+    const cost_moment end = {.stage = stage, .phase = PLAN_END, .node = update};
+    const scratch_edges edges = scratch_of(mem, stage);
+    choose_of_slot(mem, stage, false, &edges);
+    if (cost_first_differs(mem, stage))
+        choose_of_slot(mem, stage, true, &edges);
+    add_moment(mem, &end, &edges, true);
 }
 
 void cost_choose_moments(cost_memory *mem)
 {
     fs_arena *scratch = fs_arena_create();
     const int32_t *update = largest_updates(mem, scratch);
-    for (int32_t i = 0; i < mem->program->n_stages; i++) {
-        const cost_moment end = {
-            .stage = i, .phase = PLAN_END, .node = update[i]};
-        choose_of_slot(mem, i, false);
-        if (cost_first_differs(mem, i))
-            choose_of_slot(mem, i, true);
-        add_moment(mem, &end, true);
-    }
+    for (int32_t i = 0; i < mem->program->n_stages; i++)
+        choose_of_stage(mem, i, update[i]);
+    fs_arena_destroy(scratch);
+}
+
+void cost_choose_moments_of(cost_memory *mem, int32_t stage)
+{
+    fs_arena *scratch = fs_arena_create();
+    choose_of_stage(mem, stage, largest_updates(mem, scratch)[stage]);
     fs_arena_destroy(scratch);
 }
 

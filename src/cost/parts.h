@@ -165,7 +165,8 @@ typedef struct cost_term {
 } cost_term;
 typedef struct cost_counted {
     int32_t term, sum; /* 2 stage, and 1 per step */
-    int32_t times;     /* that the node counts for */
+    int32_t node;      /* whose it is, */
+    int32_t times;     /* which counts so often */
 } cost_counted;
 typedef struct cost_formula {
     const ir_graph *graph;

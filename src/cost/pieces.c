@@ -2,8 +2,6 @@
 #include "config.h"
 #include "cost/parts.h"
 
-#include "plan/schedule.h"
-
 #include <math.h>
 
 double cost_node_seconds(const cost_model *model, const ir_graph *graph,
@@ -20,44 +18,4 @@ bool cost_node_per_step(const ir_graph *graph, int32_t node)
     const ir_node *n = &graph->nodes.at[node];
     return n->phase == IR_UPDATE || n->op == IR_OP_variable ||
            n->op == IR_OP_constant;
-}
-
-/* The fullest backward slot of a stage in its role's program: the first, or
- * one behind it. */
-static cost_fullest fullest_of(const plan_slot *slots, int32_t n, int32_t chunk,
-                               int32_t m, bool first)
-{
-    cost_fullest best = {0};
-    int32_t begun = 0, ended = 0;
-    for (int32_t i = 0; i < n; i++) {
-        if (slots[i].chunk != chunk)
-            continue;
-        begun += slots[i].phase == PLAN_FORWARD;
-        if (slots[i].phase != PLAN_BACKWARD)
-            continue;
-        int32_t held = begun - ended;
-        if (held > best.in_flight ||
-            (held == best.in_flight && !best.goes_on && !first))
-            best = (cost_fullest){held, m - begun, m - ended - 1, ended > 0};
-        ended++;
-    }
-    return best;
-}
-
-cost_fullest *cost_fullest_of(const plan_pipeline *pipe, bool first,
-                              fs_arena *arena)
-{
-    int32_t m = pipe->micro_batches;
-    cost_fullest *out = fs_new(arena, cost_fullest, pipe->n_stages);
-    fs_arena *scratch = fs_arena_create();
-    for (int32_t r = 0; r < pipe->n_roles; r++) {
-        int32_t n = plan_program_slots(pipe, r);
-        plan_slot *slots = fs_new(scratch, plan_slot, n);
-        plan_program_fill(pipe, r, slots);
-        for (int32_t k = pipe->first[r]; k < pipe->first[r + 1]; k++)
-            out[pipe->stage[k]] =
-                fullest_of(slots, n, pipe->chunk_of[pipe->stage[k]], m, first);
-    }
-    fs_arena_destroy(scratch);
-    return out;
 }

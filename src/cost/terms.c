@@ -2,13 +2,11 @@
  * model of the cluster tells apart are one: a deep network has few different
  * ones. */
 #include "config.h"
+#include "cost/numbers.h"
 #include "cost/parts.h"
 
 #include "ir/compact.h"
 #include "ir/works.h"
-
-#include <stddef.h>
-#include <string.h>
 
 /* All that the seconds of a term depend on. */
 enum {
@@ -17,18 +15,12 @@ enum {
     MOST_WORDS = 2 + (IR_WORK_WORDS > OF_EDGE ? IR_WORK_WORDS : OF_EDGE)
 };
 
-/* A key that was met, and its term. */
-typedef struct met {
-    int32_t term;
-    int64_t word[];
-} met;
-
 typedef struct lister {
     const cost_model *model;
     const ir_graph *graph;
     const plan_strategy *strategy;
     fs_arena *arena, *scratch;
-    fs_intern known;
+    cost_numbers known;
     FS_VEC(cost_term) terms;
     FS_VEC(cost_counted) all;
     int32_t *first; /* [nodes + 1] of `all` */
@@ -63,16 +55,11 @@ static void put_edge(const lister *l, const cost_edge *edge, ir_words *key)
 
 static int32_t find_term(lister *l, const ir_words *key, const cost_term *term)
 {
-    const size_t bytes = (size_t)key->n * sizeof *key->at;
-    const void *found = fs_intern_find(&l->known, key->at, bytes);
-    if (found)
-        return ((const met *)((const char *)found - offsetof(met, word)))->term;
-    met *made = fs_alloc(l->scratch, 1, sizeof *made + bytes);
-    made->term = l->terms.n;
-    memcpy(made->word, key->at, bytes);
-    fs_intern_add(&l->known, made->word, bytes);
-    fs_push(l->arena, &l->terms, *term);
-    return made->term;
+    bool known;
+    const int32_t number = cost_number_of(&l->known, key, &known);
+    if (!known)
+        fs_push(l->arena, &l->terms, *term);
+    return number;
 }
 
 static void add(lister *l, const ir_words *key, cost_term term)
@@ -80,6 +67,7 @@ static void add(lister *l, const ir_words *key, cost_term term)
     const int32_t stage = l->strategy->stage_of[term.node];
     fs_push(l->arena, &l->all,
             (cost_counted){find_term(l, key, &term), 2 * stage + term.per_step,
+                           term.node,
                            ir_times(&l->graph->nodes.at[term.node])});
 }
 
@@ -121,6 +109,7 @@ static void add_the_same(lister *l, int32_t v, int32_t u)
     const int32_t end = l->first[u + 1];
     for (int32_t k = l->first[u]; k < end; k++) {
         cost_counted one = l->all.at[k];
+        one.node = v;
         one.times = ir_times(&l->graph->nodes.at[v]);
         fs_push(l->arena, &l->all, one);
     }
@@ -135,7 +124,7 @@ void cost_list_terms(const cost_model *model, fs_arena *arena,
                 .strategy = strategy,
                 .arena = arena,
                 .scratch = fs_arena_create()};
-    l.known.arena = l.scratch;
+    l.known.known.arena = l.scratch;
     fs_reserve(arena, &l.all, strategy->n_nodes);
     l.first = fs_new(l.scratch, int32_t, strategy->n_nodes + 1);
     for (int32_t v = 0; v < strategy->n_nodes; v++) {

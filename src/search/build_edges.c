@@ -467,6 +467,23 @@ static int32_t list_holding(holding_list *list, const cost_holding *one)
     return k;
 }
 
+/* Of one pair: what its path takes is found once for all that are alike in
+ * what of it counts. */
+static void fill_pair(holding_list *list, const plan_ends *ends,
+                      const plan_boxing *path, int32_t pair)
+{
+    cost_sizes sizes[2][2]; /* [arrives][scratch] */
+    bool known[2][2] = {{false, false}, {false, false}};
+    for (int32_t k = 0; k < list->n; k++) {
+        const cost_holding *h = &list->at[k];
+        cost_sizes *of = &sizes[h->arrives][h->scratch];
+        if (!known[h->arrives][h->scratch])
+            *of = cost_sizes_of(ends, path, h->arrives, h->scratch);
+        known[h->arrives][h->scratch] = true;
+        list->pair[k][pair] = cost_held_bytes(h, of);
+    }
+}
+
 static void fill_holdings(const edge_builder *b, const spread *p,
                           holding_list *list, fs_arena *arena)
 {
@@ -481,8 +498,7 @@ static void fill_holdings(const edge_builder *b, const spread *p,
         plan_boxing path;
         if (isinf(plan_boxer_join(boxer, &ends, &path)))
             continue;
-        for (int32_t k = 0; k < list->n; k++)
-            list->pair[k][i] = cost_holding_bytes(&list->at[k], &ends, &path);
+        fill_pair(list, &ends, &path, i);
     }
 }
 

@@ -54,6 +54,11 @@ check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
   tests/search_recipe_test tests/search_planner_test tests/search_baselines_test \
   tests/search_split_test tests/search_ration_test tests/search_steps_test \
   tests/search_plans_test tests/search_again_test tests/search_states_test
+# Of cost; search completes what it prices.
+check_PROGRAMS += tests/cost_sheet_test
+tests_cost_sheet_test_SOURCES = tests/cost_sheet_test.c tests/pricing.c \
+  tests/pricing.h tests/search_cluster.h tests/tap.h
+tests_cost_sheet_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_net_test_SOURCES = tests/search_net_test.c tests/tap.h
 tests_search_net_test_LDADD = $(search_libs)
 tests_search_reduce_test_SOURCES = tests/search_reduce_test.c tests/tap.h

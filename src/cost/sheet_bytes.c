@@ -1,0 +1,580 @@
+/* What stages of a fold hold: programs, which say what of edges and nodes is
+ * held when, whatever lies how, and the bytes of a sheet's pieces in them. */
+#include "config.h"
+#include "cost/sheet_parts.h"
+
+#include <string.h>
+
+/* ---- pipelines ---- */
+
+cost_pipes *cost_pipes_create(fs_arena *arena)
+{
+    cost_pipes *pipes = fs_new(arena, cost_pipes, 1);
+    pipes->arena = arena;
+    for (int32_t k = 0; k < COST_SHEET_STAGES; k++) {
+        pipes->of[k].pipe_of.known.arena = arena;
+        pipes->of[k].slots_of.known.arena = arena;
+    }
+    return pipes;
+}
+
+static plan_pipeline pipeline_of(const cost_degrees *d, fs_arena *arena)
+{
+    plan_stage *stages = fs_new(arena, plan_stage, d->n_stages);
+    for (int32_t i = 0; i < d->n_stages; i++)
+        stages[i].first_device = i;
+    return plan_pipeline_of(stages, d->n_stages, d->schedule, d->micro_batches,
+                            arena);
+}
+
+static double fill_of(const plan_pipeline *pipe, fs_arena *arena)
+{
+    plan_stage *stages = fs_new(arena, plan_stage, pipe->n_stages);
+    for (int32_t i = 0; i < pipe->n_stages; i++)
+        stages[i].first_device = i;
+    return plan_schedule_fill(pipe, stages);
+}
+
+enum { STAGE_WORDS = 10 + 3 * (COST_SHEET_STAGES - 1) };
+
+/* Of stage `place` of a pipeline, which is number i of the fold: from there the
+ * others are as far away as the fold's. */
+static void put_stage(const cost_fold *fold, const cost_slots *slots, int32_t i,
+                      int32_t place, ir_words *key)
+{
+    int32_t from[COST_SHEET_STAGES], n = 0;
+    for (int32_t k = 0; k < fold->n_stages; k++) {
+        const int32_t at = place + k - i;
+        if (at >= 0 && at < slots->pipe.n_stages)
+            from[n++] = at;
+    }
+    cost_put_slots(slots, place, from, n, key);
+}
+
+static bool holds_more(const ir_words *a, const ir_words *b)
+{
+    bool more = a->n == b->n;
+    for (int32_t k = 0; more && k < a->n; k++)
+        more = a->at[k] >= b->at[k];
+    return more;
+}
+
+/* Does another stage between hold as much, or the same and comes first? */
+static bool is_outdone(const ir_words *of, int32_t last, int32_t i)
+{
+    bool outdone = false;
+    for (int32_t k = 1; k < last && !outdone; k++)
+        outdone = k != i && holds_more(&of[k], &of[i]) &&
+                  (k < i || !holds_more(&of[i], &of[k]));
+    return outdone;
+}
+
+/* The stages between one of which holds most; how many. */
+static int32_t fullest_between(const cost_fold *fold, const cost_slots *slots,
+                               fs_arena *arena, int32_t *out)
+{
+    const int32_t last = slots->pipe.n_stages - 1;
+    ir_words *of = fs_new(arena, ir_words, last + 1);
+    int32_t n = 0;
+    for (int32_t i = 1; i < last; i++) {
+        of[i] = (ir_words){0, STAGE_WORDS, fs_new(arena, int64_t, STAGE_WORDS)};
+        put_stage(fold, slots, 1, i, &of[i]);
+    }
+    for (int32_t i = 1; i < last; i++)
+        if (!is_outdone(of, last, i))
+            out[n++] = i;
+    return n;
+}
+
+/* A pipeline whose stage holds what a known one does is not kept. */
+static int32_t number_slots(cost_fold *fold, const sheet_slots *of)
+{
+    int64_t word[1 + STAGE_WORDS];
+    ir_words key = {0, 1 + STAGE_WORDS, word};
+    bool known;
+    ir_put_word(&key, of->stage);
+    put_stage(fold, of->slots, of->stage, of->place[of->stage], &key);
+    const int32_t number = cost_number_of(&fold->pipes->slots_of, &key, &known);
+    if (!known) {
+        sheet_slots made = *of;
+        cost_slots *kept = fs_new(fold->pipes_arena, cost_slots, 1);
+        *kept = cost_slots_of(&of->slots->pipe, fold->pipes_arena);
+        made.slots = kept;
+        fs_push(fold->pipes_arena, &fold->pipes->slots, made);
+    }
+    return number;
+}
+
+static sheet_pipe make_pipe(cost_fold *fold, const cost_degrees *d)
+{
+    fs_arena *scratch = fs_arena_create();
+    const plan_pipeline pipe = pipeline_of(d, fold->pipes_arena);
+    const cost_slots slots = cost_slots_of(&pipe, scratch);
+    int32_t *between = fs_new(scratch, int32_t, d->n_stages);
+    sheet_pipe made = {.fill = fill_of(&pipe, scratch)};
+    for (int32_t i = 0; i < fold->n_stages; i++) {
+        sheet_slots of = {&slots, i, {0, 1, d->n_stages - 1}};
+        int32_t n = 1;
+        between[0] = of.place[i];
+        if (fold->n_stages == 3 && i == 1)
+            n = fullest_between(fold, &slots, scratch, between);
+        for (int32_t k = 0; k < n; k++) {
+            of.place[i] = between[k];
+            const int32_t number = number_slots(fold, &of);
+            fs_push(fold->pipes_arena, &made.slots[i], number);
+        }
+    }
+    fs_arena_destroy(scratch);
+    return made;
+}
+
+static fs_status check_schedule(const cost_degrees *d, fs_err *err)
+{
+    const plan_schedule *schedule = plan_schedule_find(d->schedule);
+    if (!schedule)
+        return fs_fail(err, FS_INVALID, "no schedule '%s': there are %s",
+                       d->schedule, plan_schedule_names());
+    if (schedule->placing != PLAN_PLACED_ONCE)
+        return fs_fail(err, FS_INVALID,
+                       "the schedule %s gives devices several stages",
+                       d->schedule);
+    return FS_OK;
+}
+
+fs_status sheet_find_pipe(cost_fold *fold, const cost_degrees *degrees,
+                          fs_err *err, const sheet_pipe **out)
+{
+    int64_t word[2];
+    ir_words key = {0, 2, word};
+    bool known;
+    FS_TRY(check_schedule(degrees, err));
+    ir_put_pair(&key, degrees->n_stages, degrees->micro_batches);
+    ir_put_word(&key, (int64_t)(intptr_t)plan_schedule_find(degrees->schedule));
+    const int32_t number = cost_number_of(&fold->pipes->pipe_of, &key, &known);
+    if (!known) {
+        const sheet_pipe made = make_pipe(fold, degrees);
+        fs_push(fold->pipes_arena, &fold->pipes->all, made);
+    }
+    *out = &fold->pipes->all.at[number];
+    return FS_OK;
+}
+
+/* ---- programs ---- */
+
+typedef struct lister {
+    cost_fold *fold;
+    const cost_memory *memory;
+    sheet_program *out;
+} lister;
+
+static int16_t holding_of(lister *l, const cost_holding *one)
+{
+    int32_t k = 0;
+    while (k < l->out->holdings.n &&
+           memcmp(&l->out->holdings.at[k], one, sizeof *one) != 0)
+        k++;
+    if (k == l->out->holdings.n)
+        fs_push(l->fold->home->arena, &l->out->holdings, *one);
+    FS_ASSERT(k <= INT16_MAX);
+    return (int16_t)k;
+}
+
+/* Scratch is of a moment, not of its task. */
+static bool held_at(const lister *l, int32_t moment, cost_reader reader,
+                    cost_holding *out)
+{
+    cost_memory_edge(l->memory, moment, reader, out);
+    out->scratch = 0;
+    return out->straight || out->before || out->after || out->next ||
+           out->least;
+}
+
+static void list_edge(lister *l, int32_t moment, int32_t v, int32_t slot)
+{
+    const int32_t e = l->fold->first_edge[v] + slot;
+    cost_holding kept, anew;
+    bool held = held_at(l, moment, (cost_reader){v, slot, false, false}, &kept);
+    anew = kept;
+    if (l->fold->anew[e])
+        held |= held_at(l, moment, (cost_reader){v, slot, true, false}, &anew);
+    if (!held)
+        return;
+    const sheet_held one = {e, holding_of(l, &kept), holding_of(l, &anew)};
+    fs_push(l->fold->home->arena, &l->out->held, one);
+}
+
+static void list_task(lister *l, int32_t moment, int32_t stage)
+{
+    const cost_fold *fold = l->fold;
+    const int32_t *nodes;
+    const int32_t n = cost_memory_nodes(l->memory, stage, &nodes);
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t v = nodes[k];
+        const sheet_stock stock = {v, cost_memory_copies(l->memory, moment, v)};
+        if (stock.copies)
+            fs_push(fold->home->arena, &l->out->stocks, stock);
+        for (int32_t e = fold->first_edge[v]; e < fold->first_edge[v + 1]; e++)
+            list_edge(l, moment, v, e - fold->first_edge[v]);
+    }
+    const sheet_task made = {l->out->stocks.n, l->out->held.n};
+    fs_push(fold->home->arena, &l->out->tasks, made);
+}
+
+/* The moment before it is often of the same task. */
+static void list_moment(lister *l, const cost_moment *all, int32_t k)
+{
+    const cost_moment *at = &all[k];
+    const cost_fold *fold = l->fold;
+    if (k == 0 || at->phase != at[-1].phase || at->node != at[-1].node ||
+        at->first != at[-1].first)
+        list_task(l, k, at->stage);
+    const sheet_moment made = {l->out->tasks.n - 1,
+                               at->scratch_node < 0
+                                   ? -1
+                                   : fold->first_edge[at->scratch_node] +
+                                         at->scratch_slot};
+    fs_push(fold->home->arena, &l->out->moments, made);
+}
+
+/* A program as memory knows it: its stages are meshes of that size. */
+typedef struct shown {
+    cost_program program;
+    cost_standing standing;
+    plan_stage stages[COST_SHEET_STAGES];
+} shown;
+
+static void show(const cost_fold *fold, const cost_degrees *d,
+                 const sheet_slots *slots, fs_arena *arena, shown *out)
+{
+    const int32_t size = ir_mesh_size(&d->mesh), n = fold->graph->nodes.n;
+    int32_t *times = fs_new(arena, int32_t, n);
+    for (int32_t v = 0; v < n; v++)
+        times[v] = sheet_is_between(fold, v) ? sheet_times(fold, d->layers) : 1;
+    for (int32_t i = 0; i < fold->n_stages; i++)
+        out->stages[i] = (plan_stage){{1, {size}}, i * size};
+    out->standing = (cost_standing){&slots->slots->pipe, slots->place, times,
+                                    fold->run, fold->equal};
+    out->program =
+        (cost_program){.graph = fold->graph,
+                       .n_stages = fold->n_stages,
+                       .micro_batches = slots->slots->pipe.micro_batches,
+                       .schedule = slots->slots->pipe.schedule->name,
+                       .stages = out->stages,
+                       .stage_of = fold->stage_of,
+                       .standing = &out->standing};
+}
+
+/* Its lists are all others'. */
+static const cost_memory *first_memory(cost_fold *home, const cost_degrees *d,
+                                       const sheet_slots *slots)
+{
+    if (!home->like) {
+        shown *of = fs_new(home->arena, shown, 1);
+        show(home, d, slots, home->arena, of);
+        home->like = cost_memory_create_on(&of->program, slots->slots, NULL,
+                                           home->arena);
+    }
+    return home->like;
+}
+
+/* A memory without moments. */
+static cost_memory *open_memory(cost_fold *fold, const cost_degrees *d,
+                                const sheet_slots *slots, fs_arena *arena)
+{
+    shown *of = fs_new(arena, shown, 1);
+    show(fold, d, slots, arena, of);
+    return cost_memory_create_on(&of->program, slots->slots,
+                                 first_memory(fold->home, d, slots), arena);
+}
+
+static cost_moments choose_moments(cost_fold *fold, const cost_degrees *d,
+                                   const sheet_slots *slots)
+{
+    fs_arena *scratch = fs_arena_create();
+    cost_memory *memory = open_memory(fold, d, slots, scratch);
+    const cost_moment *at;
+    cost_moments made = {{0}};
+    cost_choose_moments_of(memory, slots->stage);
+    const int32_t n = cost_memory_moments(memory, &at);
+    for (int32_t k = 0; k < n; k++)
+        fs_push(fold->arena, &made.list, at[k]);
+    fs_arena_destroy(scratch);
+    return made;
+}
+
+/* All that moments of a stage hang on. */
+static const cost_moments *find_moments(cost_fold *fold, const cost_degrees *d,
+                                        const sheet_slots *slots)
+{
+    int64_t word[4];
+    ir_words key = {0, 4, word};
+    bool known;
+    ir_put_pair(&key, ir_mesh_size(&d->mesh), d->layers);
+    ir_put_word(&key, slots->stage);
+    for (int32_t first = 0; first < 2; first++) {
+        const cost_fullest *at =
+            &slots->slots->slot[first][slots->place[slots->stage]];
+        ir_put_pair(&key, at->goes_on, at->forwards > 0);
+    }
+    FS_ASSERT(key.n <= key.room);
+    const int32_t number = cost_number_of(&fold->moments_of, &key, &known);
+    if (!known) {
+        const cost_moments made = choose_moments(fold, d, slots);
+        fs_push(fold->arena, &fold->moments, made);
+    }
+    return &fold->moments.at[number];
+}
+
+static void list_program(cost_fold *fold, const cost_degrees *d,
+                         const sheet_slots *slots, const cost_moments *moments)
+{
+    fs_arena *scratch = fs_arena_create();
+    cost_memory *memory = open_memory(fold, d, slots, scratch);
+    sheet_program made = {.moments = {0}};
+    lister l = {fold, memory, &made};
+    cost_memory_add(memory, moments);
+    for (int32_t k = 0; k < moments->list.n; k++)
+        list_moment(&l, moments->list.at, k);
+    fs_push(fold->home->arena, &fold->home->programs, made);
+    fs_arena_destroy(scratch);
+}
+
+enum { MOMENT_WORDS = 4, MOST_MOMENTS = 64 };
+
+static int32_t make_program(cost_fold *fold, const cost_degrees *d,
+                            int32_t slots)
+{
+    const sheet_slots *under = &fold->pipes->slots.at[slots];
+    const cost_moments *moments = find_moments(fold, d, under);
+    int64_t word[1 + MOST_MOMENTS * MOMENT_WORDS];
+    ir_words key = {0, 1 + MOST_MOMENTS * MOMENT_WORDS, word};
+    bool known;
+    ir_put_pair(&key, d->layers, slots);
+    for (int32_t k = 0; k < moments->list.n; k++) {
+        const cost_moment *at = &moments->list.at[k];
+        ir_put_pair(&key, at->stage, (int32_t)at->phase);
+        ir_put_pair(&key, at->node, at->first);
+        ir_put_pair(&key, at->scratch_node, at->scratch_slot);
+    }
+    const int32_t number = cost_number_of(&fold->home->made_of, &key, &known);
+    if (!known)
+        list_program(fold, d, under, moments);
+    return number;
+}
+
+int32_t sheet_find_program(cost_fold *fold, const cost_degrees *degrees,
+                           int32_t slots)
+{
+    int64_t word[2];
+    ir_words key = {0, 2, word};
+    bool known;
+    ir_put_pair(&key, ir_mesh_size(&degrees->mesh), degrees->layers);
+    ir_put_word(&key, slots);
+    const int32_t number = cost_number_of(&fold->program_of, &key, &known);
+    if (!known) {
+        const int32_t made = make_program(fold, degrees, slots);
+        fs_push(fold->arena, &fold->asked, made);
+    }
+    return fold->asked.at[number];
+}
+
+/* ---- contents ---- */
+
+enum {
+    CONTENT_WORDS = 2 + IR_MAX_OUT * (IR_WORDS_OF_SHAPE + IR_MAX_MESH) +
+                    IR_WORDS_OF_SHAPE + (PLAN_MAX_BOXING + 1) * IR_MAX_MESH
+};
+
+static int32_t content_of(cost_sheet *sheet, cost_numbers *numbers,
+                          const ir_words *key, sheet_content content)
+{
+    bool known;
+    const int32_t number = cost_number_of(numbers, key, &known);
+    if (!known)
+        fs_push(sheet->arena, &sheet->contents, content);
+    return number;
+}
+
+static int32_t node_content(cost_sheet *sheet, cost_numbers *numbers, int32_t v)
+{
+    const ir_graph *graph = sheet->fold->graph;
+    const ir_node *node = &graph->nodes.at[v];
+    int64_t word[CONTENT_WORDS];
+    ir_words key = {0, CONTENT_WORDS, word};
+    ir_put_word(&key, -1 - node->n_out);
+    for (int32_t o = 0; o < node->n_out; o++) {
+        const ir_tensor *t = &graph->tensors.at[node->out[o]];
+        ir_put_shape(&key, &t->shape, t->dtype);
+        ir_put_sbp(&key, &sheet->strategy.sig[v].out[o], IR_MAX_MESH);
+    }
+    return content_of(sheet, numbers, &key, (sheet_content){v, -1, false});
+}
+
+static void edge_contents(cost_sheet *sheet, cost_numbers *numbers, int32_t v,
+                          int32_t slot)
+{
+    const cost_sum sum = {.graph = sheet->fold->graph,
+                          .strategy = &sheet->strategy};
+    const int32_t e = sheet->fold->first_edge[v] + slot;
+    cost_edge edge;
+    if (!cost_sum_edge_at(&sum, v, slot, &edge))
+        return;
+    const bool crosses = plan_ends_cross(&edge.ends);
+    for (int32_t arrives = 0; arrives <= crosses; arrives++) {
+        const ir_tensor *t = edge.ends.tensor;
+        int64_t word[CONTENT_WORDS];
+        ir_words key = {0, CONTENT_WORDS, word};
+        ir_put_pair(&key, edge.path->n, crosses ? 1 + edge.path->cross : 0);
+        ir_put_word(&key, arrives);
+        ir_put_shape(&key, &t->shape, t->dtype);
+        for (int32_t k = 0; k <= edge.path->n; k++)
+            ir_put_sbp(&key, &edge.path->at[k], IR_MAX_MESH);
+        sheet->of_edge[arrives][e] =
+            content_of(sheet, numbers, &key, (sheet_content){v, slot, arrives});
+    }
+}
+
+static void find_content(cost_sheet *sheet, cost_numbers *numbers, int32_t v)
+{
+    const int32_t *first = sheet->fold->first_edge;
+    sheet->of_node[v] = node_content(sheet, numbers, v);
+    for (int32_t e = first[v]; e < first[v + 1]; e++)
+        edge_contents(sheet, numbers, v, e - first[v]);
+}
+
+static void copy_content(cost_sheet *sheet, int32_t v, int32_t u)
+{
+    const int32_t *first = sheet->fold->first_edge;
+    sheet->of_node[v] = sheet->of_node[u];
+    for (int32_t k = 0; k < first[v + 1] - first[v]; k++)
+        for (int32_t arrives = 0; arrives < 2; arrives++)
+            sheet->of_edge[arrives][first[v] + k] =
+                sheet->of_edge[arrives][first[u] + k];
+}
+
+void sheet_find_contents(cost_sheet *sheet)
+{
+    const cost_fold *fold = sheet->fold;
+    const int32_t n = fold->graph->nodes.n;
+    fs_arena *scratch = fs_arena_create();
+    cost_numbers numbers = {.known = {.arena = scratch}};
+    sheet->of_node = fs_new(sheet->arena, int32_t, n);
+    for (int32_t arrives = 0; arrives < 2; arrives++) {
+        sheet->of_edge[arrives] =
+            fs_new(sheet->arena, int32_t, fold->first_edge[n]);
+        memset(sheet->of_edge[arrives], 0xff,
+               (size_t)fold->first_edge[n] * sizeof(int32_t));
+    }
+    sheet->anew = fs_new(sheet->arena, bool, fold->first_edge[n]);
+    for (int32_t e = 0; e < fold->first_edge[n]; e++)
+        sheet->anew[e] = sheet->strategy.edge[e].sharing > 0;
+    for (int32_t v = 0; v < n; v++)
+        if (plan_node_like(&sheet->strategy, v) == v)
+            find_content(sheet, &numbers, v);
+        else
+            copy_content(sheet, v, plan_node_like(&sheet->strategy, v));
+    fs_arena_destroy(scratch);
+}
+
+/* ---- bytes ---- */
+
+static int64_t made_bytes(const cost_sheet *sheet, int32_t v)
+{
+    const ir_graph *graph = sheet->fold->graph;
+    const ir_node *node = &graph->nodes.at[v];
+    int64_t bytes = 0;
+    for (int32_t o = 0; o < node->n_out; o++)
+        bytes += cost_aligned_bytes(&graph->tensors.at[node->out[o]],
+                                    &sheet->strategy.sig[v].out[o],
+                                    &sheet->instance.mesh);
+    return bytes;
+}
+
+static void find_sizes(const cost_sheet *sheet, int32_t content, bool scratch)
+{
+    const sheet_content *of = &sheet->contents.at[content];
+    const cost_sum sum = {.graph = sheet->fold->graph,
+                          .strategy = &sheet->instance.strategy};
+    sheet_sizes *sizes = &sheet->instance.sizes[content];
+    cost_edge edge;
+    if (of->slot < 0)
+        sizes->of.first = made_bytes(sheet, of->node);
+    else if (cost_sum_edge_at(&sum, of->node, of->slot, &edge))
+        sizes->of = cost_sizes_of(&edge.ends, edge.path, of->arrives, scratch);
+    sizes->known = true;
+    sizes->scratch = scratch;
+}
+
+static inline const cost_sizes *sizes_at(const cost_sheet *sheet,
+                                         int32_t content, bool scratch)
+{
+    const sheet_sizes *sizes = &sheet->instance.sizes[content];
+    if (!sizes->known || sizes->scratch < scratch)
+        find_sizes(sheet, content, scratch);
+    return &sizes->of;
+}
+
+/* The edge leaves from where it is boxed. */
+static int64_t scratch_bytes(const cost_sheet *sheet, int32_t edge)
+{
+    const int32_t content = edge < 0 ? -1 : sheet->of_edge[false][edge];
+    return content < 0 ? 0 : sizes_at(sheet, content, true)->scratch;
+}
+
+static int64_t edge_bytes(const cost_sheet *sheet, const sheet_program *of,
+                          const sheet_held *held)
+{
+    const cost_holding *h =
+        &of->holdings.at[sheet->anew[held->edge] ? held->anew : held->kept];
+    const int32_t content = sheet->of_edge[h->arrives][held->edge];
+    if (content < 0)
+        return 0;
+    return cost_held_bytes(h, sizes_at(sheet, content, false));
+}
+
+static int64_t task_bytes(const cost_sheet *sheet, const sheet_program *of,
+                          int32_t k)
+{
+    const sheet_task none = {0}, *at = &of->tasks.at[k],
+                     *before = k > 0 ? at - 1 : &none;
+    int64_t bytes = 0;
+    for (int32_t s = before->end_stock; s < at->end_stock; s++) {
+        const sheet_stock *stock = &of->stocks.at[s];
+        bytes += stock->copies *
+                 sizes_at(sheet, sheet->of_node[stock->node], false)->first;
+    }
+    for (int32_t e = before->end_held; e < at->end_held; e++)
+        bytes += edge_bytes(sheet, of, &of->held.at[e]);
+    return bytes;
+}
+
+static int64_t find_peak(const cost_sheet *sheet, int32_t program)
+{
+    const sheet_program *of = &sheet->fold->home->programs.at[program];
+    int64_t bytes = 0, peak = 0;
+    for (int32_t k = 0, task = -1; k < of->moments.n; k++) {
+        const sheet_moment *at = &of->moments.at[k];
+        if (at->task != task)
+            bytes = task_bytes(sheet, of, at->task);
+        task = at->task;
+        const int64_t all = bytes + scratch_bytes(sheet, at->edge);
+        peak = all > peak ? all : peak;
+    }
+    return peak;
+}
+
+int64_t sheet_peak(cost_sheet *sheet, int32_t program)
+{
+    sheet_instance *on = &sheet->instance;
+    const int32_t n = 2 * sheet->fold->home->programs.n;
+    if (program >= on->n_peaks) {
+        on->peaks = fs_regrow(sheet->arena, on->peaks, (size_t)on->n_peaks,
+                              (size_t)n, sizeof *on->peaks);
+        memset(on->peaks + on->n_peaks, 0xff,
+               (size_t)(n - on->n_peaks) * sizeof *on->peaks);
+        on->n_peaks = n;
+    }
+    if (on->peaks[program] < 0)
+        on->peaks[program] = find_peak(sheet, program);
+    return on->peaks[program];
+}
