@@ -101,6 +101,7 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "collectives",
                                        "jitter",
                                        "gather_efficiency",
+                                       "gradient_bytes",
                                        "score_kept_bytes",
                                        "extra_kept_bytes",
                                        NULL};
@@ -133,6 +134,7 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
     if (!(out->gather_efficiency > 0))
         return fs_json_fail(in, "gather_efficiency", err, "must be above 0");
     FS_TRY(read_figure(in, "bucket_bytes", 1e15, err, &out->bucket_bytes));
+    FS_TRY(read_figure(in, "gradient_bytes", 8, err, &out->gradient_bytes));
     FS_TRY(read_figure(in, "jitter", 1, err, &out->jitter));
     FS_TRY(fs_json_bool(in, "overlaps", err, &out->overlaps));
     FS_TRY(

@@ -42,6 +42,9 @@ typedef struct cost_framework {
     double bucket_bytes;
     double gather_efficiency; /* of links, by collectives on weights and their
                                  gradients; 1 */
+    /* Of a gradient's element as it is reduced, where networks are of 16-bit
+     * floats; 0: as the plan has it */
+    double gradient_bytes;
     bool overlaps;
     double jitter; /* relative deviation of a rank's passes: ranks that meet
                       wait for the slowest of them */

@@ -8,7 +8,8 @@ src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
   src/cost/strategy.c src/cost/terms.c src/cost/least.c src/cost/memory.h \
   src/cost/memory.c src/cost/memory_parts.h src/cost/moments.c src/cost/memory_tensors.c src/cost/fuller.c \
   src/cost/breakdown.c src/cost/timing.c src/cost/framework.h \
-  src/cost/framework.c src/cost/under.c src/cost/under_memory.c
+  src/cost/framework.c src/cost/under.c src/cost/under_memory.c \
+  src/cost/reduced.h src/cost/reduced.c
 
 check_PROGRAMS += tests/cost_collectives_test tests/cost_op_test \
   tests/cost_strategy_test tests/cost_product_test tests/cost_framework_test

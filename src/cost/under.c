@@ -5,6 +5,7 @@
 #include "config.h"
 #include "cost/framework.h"
 #include "cost/parts.h"
+#include "cost/reduced.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,6 +21,7 @@ typedef struct under {
     plan_demand *demand; /* [tasks] */
     int32_t n_variables;
     const int32_t *variables; /* tensors */
+    bool mixed;               /* the network has 16-bit floats */
 } under;
 
 static double moving_s(const under *u, double bytes)
@@ -184,12 +186,24 @@ static void time_compute(const under *u, const plan_task *task,
     out->total_s += more;
 }
 
+/* A gradient takes as long as its elements are wide on the way. */
+static double wide_on_the_way(const under *u, const plan_task *task)
+{
+    const ir_tensor *x = &u->graph->tensors.at[task->tensor];
+    const bool reduces = task->box.kind == PLAN_ALL_REDUCE ||
+                         task->box.kind == PLAN_REDUCE_SCATTER;
+    return reduces && u->mixed && u->framework->gradient_bytes > 0
+               ? u->framework->gradient_bytes / (double)ir_dtype_bytes(x->dtype)
+               : 1;
+}
+
 /* Gradients that are reduced one after the other share a bucket's latency. */
 static void time_bucket(const under *u, const plan_task *task, plan_demand *out)
 {
     if (!has_shape_of_weights(u, task->tensor))
         return;
-    const double slow = 1 / u->framework->gather_efficiency - 1;
+    const double slow =
+        wide_on_the_way(u, task) / u->framework->gather_efficiency - 1;
     out->total_s += out->network_s * slow;
     out->network_s *= 1 + slow;
     if (u->framework->bucket_bytes <= 0)
@@ -297,6 +311,15 @@ static const int32_t *list_variables(const ir_graph *graph, fs_arena *arena,
     return list.at;
 }
 
+static bool has_narrow(const ir_graph *graph)
+{
+    for (int32_t i = 0; i < graph->tensors.n; i++)
+        if (graph->tensors.at[i].dtype == IR_F16 ||
+            graph->tensors.at[i].dtype == IR_BF16)
+            return true;
+    return false;
+}
+
 plan_timing *cost_timing_under(const cost_framework *framework,
                                const cost_model *model, const ir_graph *graph,
                                const plan *p, fs_arena *arena)
@@ -305,13 +328,15 @@ plan_timing *cost_timing_under(const cost_framework *framework,
     plan_timing *timing = cost_timing(model, graph, p, arena);
     int32_t n_variables;
     const int32_t *variables = list_variables(graph, arena, &n_variables);
+    const bool mixed = has_narrow(graph);
     for (int32_t r = 0; r < p->n_roles; r++) {
         const plan_role *role = &p->roles[r];
         under u = {framework,   model,
                    graph,       p,
                    role,        &p->strategy->stages[role->stages[0]],
                    NULL,        timing->demand[r],
-                   n_variables, variables};
+                   n_variables, variables,
+                   mixed};
         const int32_t g = cost_groups_of(model, u.stage).first;
         u.device = &cost_cluster(model)->groups[g].device;
         for (int32_t i = 0; i < role->n_tasks; i++) {
@@ -323,6 +348,7 @@ plan_timing *cost_timing_under(const cost_framework *framework,
         }
         bound_by_host(&u);
         wait_for_slowest(&u);
+        cost_reduce_meanwhile(framework, graph, role, u.demand);
         add_step(&u);
     }
     return timing;

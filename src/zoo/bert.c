@@ -5,9 +5,10 @@
  * (H^2 + 3 H + V) for words + (2 H + 2) for sentences. With sentence=0 as
  * RoBERTa (arXiv 1907.11692): masked words alone, no pooler. The loss of words
  * divides by the labels that count, that of sentences by the samples: several
- * micro-batches take a backward pass for each (ir/samples.h). With predictions=P
- * the loss of words is of P of a sequence, as pre-training gathers those masked
- * before it multiplies them with the vocabulary; 0: of all. */
+ * micro-batches take a backward pass for each (ir/samples.h). With
+ * predictions=P the loss of words is of P of a sequence, as pre-training
+ * gathers those masked before it multiplies them with the vocabulary; 0: of
+ * all. */
 #include "config.h"
 #include "zoo/transformer.h"
 
