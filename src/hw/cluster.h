@@ -28,12 +28,14 @@ typedef struct hw_device {
                                  their own; 0: the same */
     double memory_efficiency; /* likewise for memory_bps */
     double launch_s;          /* fixed cost of one op */
-    int32_t units;      /* processors that take tiles of a product, each one at
-                           a time; 0: products are not done in tiles */
-    double ramp_depth;  /* a tile takes as if it were deeper by this */
-    const char *source; /* where the figures come from */
-    double usd_per_h;   /* what it costs, with its share of a node; 0: no
-                           price is known. No figure of the machine */
+    int32_t units;     /* processors that take tiles of a product, each one at
+                          a time; 0: products are not done in tiles */
+    double ramp_depth; /* a tile takes as if it were deeper by this */
+    double overlap_slowdown;  /* how many times longer computing takes beside a
+                                 collective of the same device; 0: not known */
+    const char *source;       /* where the figures come from */
+    double usd_per_h;         /* what it costs, with its share of a node; 0: no
+                                 price is known. No figure of the machine */
     const char *price_source; /* where that is from, and when; NULL */
     hw_point *points;         /* sorted by what, then work; may be empty */
     int32_t n_points;

@@ -23,6 +23,7 @@ static const range point_work = {1, 1e24, false};
 static const range point_s = {1e-12, 1e6, false};
 static const range depth = {1, 1e6, true};
 static const range price = {1e-6, 1e6, false};
+static const range slowdown = {1, 100, false};
 
 static fs_status read_figure(const fs_json *in, const char *key,
                              const range *within, fs_err *err, double *out)
@@ -145,7 +146,8 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
         "fp16_flops", "matmul_efficiency", "launch_s",
         "source",     "memory_efficiency", "points",
         "usd_per_h",  "price_source",      "units",
-        "ramp_depth", "fp32_efficiency",   NULL};
+        "ramp_depth", "fp32_efficiency",   "overlap_slowdown",
+        NULL};
     fs_json dev;
     FS_TRY(fs_json_object(in, "device", err, &dev));
     FS_TRY(fs_json_keys(&dev, keys, err));
@@ -165,6 +167,9 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
     if (fs_json_has(&dev, "fp32_efficiency"))
         FS_TRY(read_figure(&dev, "fp32_efficiency", &fraction, err,
                            &out->fp32_efficiency));
+    if (fs_json_has(&dev, "overlap_slowdown"))
+        FS_TRY(read_figure(&dev, "overlap_slowdown", &slowdown, err,
+                           &out->overlap_slowdown));
     FS_TRY(read_figure(&dev, "memory_efficiency", &fraction, err,
                        &out->memory_efficiency));
     FS_TRY(read_figure(&dev, "launch_s", &wait_s, err, &out->launch_s));
@@ -371,6 +376,8 @@ static json_t *device_json(const hw_device *device, bool figures)
         fs_json_set_int(out, "units", device->units);
         fs_json_set_real(out, "ramp_depth", device->ramp_depth);
     }
+    if (device->overlap_slowdown > 0)
+        fs_json_set_real(out, "overlap_slowdown", device->overlap_slowdown);
     fs_json_set_real(out, "memory_efficiency", device->memory_efficiency);
     fs_json_set_real(out, "launch_s", device->launch_s);
     fs_json_set_text(out, "source", device->source);

@@ -1,6 +1,7 @@
 /* A simulation before its first instant: what is told of tasks once and for
  * all, and dense state. */
 #include "config.h"
+#include "sim/beside.h"
 #include "sim/noise.h"
 #include "sim/watch.h"
 
@@ -183,6 +184,7 @@ static bool *find_joins(const simulation *s, int32_t r)
         const sim_task *task = &s->tasks[r][t];
         joins[t] =
             !task->on_core && task->demand_ps > 0 &&
+            !(task->occupies && sim_beside_role(s, r)) &&
             (task->line < 0 || (task->line < s->p->n_comms && own[task->line] &&
                                 !s->shared[task->line]));
     }
@@ -223,6 +225,7 @@ void sim_make(simulation *s, const hw_cluster *cluster)
     find_wakes(s);
     s->watch = sim_watch_create(s);
     s->noise = sim_noise_create(s);
+    s->beside = sim_beside_create(s, cluster);
     make_chains(s);
     s->repeats = sim_repeats_create(s);
 }
