@@ -65,6 +65,9 @@ static double products_s(const under *u, const ir_work *work, bool backward)
            (product_s(u, p, rate) + product_s(u, &weighed, rate));
 }
 
+/* Rows of a tile of fused attention's scores. */
+#define DIAGONAL_TILE 128.0
+
 static void time_attention(const under *u, const plan_task *task, bool backward,
                            plan_demand *out)
 {
@@ -72,6 +75,9 @@ static void time_attention(const under *u, const plan_task *task, bool backward,
     const ir_work work = work_of(u, task);
     const ir_product *p = &work.product;
     if (!f->attention_apart) {
+        /* of the pairs a causal mask leaves half, and of tiles on the diagonal
+         * the other half is done too */
+        out->compute_s *= 1 + DIAGONAL_TILE / (double)p->rows;
         out->compute_s /=
             u->device->matmul_efficiency *
             (f->attention_efficiency > 0 ? f->attention_efficiency : 1);
