@@ -208,14 +208,17 @@ static void time_bucket(const under *u, const plan_task *task, plan_demand *out)
 {
     if (!has_shape_of_weights(u, task->tensor))
         return;
-    const double slow =
-        wide_on_the_way(u, task) / u->framework->gather_efficiency - 1;
-    out->total_s += out->network_s * slow;
-    out->network_s *= 1 + slow;
-    if (u->framework->bucket_bytes <= 0)
-        return;
     const double bytes =
         fmax((double)task->box.bytes_in, (double)task->box.bytes_out);
+    const double wide = wide_on_the_way(u, task);
+    const double least_s = u->framework->gather_bps > 0
+                               ? wide * bytes / u->framework->gather_bps
+                               : 0;
+    const double network_s = fmax(out->network_s * wide, least_s);
+    out->total_s += network_s - out->network_s;
+    out->network_s = network_s;
+    if (u->framework->bucket_bytes <= 0)
+        return;
     const double share = fmin(1, bytes / u->framework->bucket_bytes);
     out->total_s -= (out->latency_s + out->launch_s) * (1 - share);
     out->latency_s *= share;
