@@ -34,6 +34,14 @@ typedef bool cost_collective_fn(plan_box_kind kind, const cost_route *route,
 #include "cost/collectives.def"
 #undef COST_COLLECTIVE
 
+/* The least bytes that a group's measured curve of that kind tells of on that
+ * route (measured.c); 0: there is none. What it takes by the curve; before its
+ * first point as there. */
+double cost_measured_bytes(const hw_group *group, plan_box_kind kind,
+                           const cost_route *route);
+plan_demand cost_measured_collective(const hw_group *group, plan_box_kind kind,
+                                     const cost_route *route, double bytes);
+
 /* Of collectives.def; -1: there is none of that name. */
 int32_t cost_collective_find(const char *name);
 /* The rows that a model chooses from, a bit each; and a view of a model that

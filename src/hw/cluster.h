@@ -31,8 +31,7 @@ typedef struct hw_device {
     int32_t units;     /* processors that take tiles of a product, each one at
                           a time; 0: products are not done in tiles */
     double ramp_depth; /* a tile takes as if it were deeper by this */
-    double overlap_slowdown;  /* how many times longer computing takes beside a
-                                 collective of the same device; 0: not known */
+    double overlap_slowdown;  /* of compute beside a collective; 0: unknown */
     const char *source;       /* where the figures come from */
     double usd_per_h;         /* what it costs, with its share of a node; 0: no
                                  price is known. No figure of the machine */
@@ -53,6 +52,8 @@ typedef struct hw_group {
     int32_t cores_per_node; /* > 0: the devices of a node are processes that
                                share this many cores; 0: they share nothing */
     hw_wiring wiring;
+    hw_collective *collectives; /* sorted by what, ranks, bytes; measured */
+    int32_t n_collectives;
 } hw_group;
 
 typedef struct hw_cluster {

@@ -189,8 +189,8 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
                             fs_err *err, hw_group *out)
 {
     static const char *const keys[] = {
-        "nodes", "devices_per_node", "cores_per_node", "turn_s", "device",
-        "inner", "memory",           "wiring",         NULL};
+        "nodes", "devices_per_node", "cores_per_node", "turn_s",      "device",
+        "inner", "memory",           "wiring",         "collectives", NULL};
     fs_json in;
     int64_t nodes, devices, cores = 0;
     FS_TRY(fs_json_item(list, i, err, &in));
@@ -209,6 +209,7 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
     FS_TRY(hw_read_device(&in, arena, err, &out->device));
     FS_TRY(hw_read_link(&in, "inner", arena, err, &out->inner));
     FS_TRY(hw_read_link(&in, "memory", arena, err, &out->memory));
+    FS_TRY(hw_read_collectives(&in, arena, err, out));
     return hw_read_wiring(&in, out->devices_per_node, arena, err, &out->wiring);
 }
 
@@ -408,6 +409,8 @@ static json_t *group_json(const hw_group *group, bool figures)
     json_object_set_new(out, "memory", link_json(&group->memory));
     if (group->wiring.kind != HW_WIRED_SWITCH)
         json_object_set_new(out, "wiring", hw_wiring_json(&group->wiring));
+    if (group->n_collectives)
+        json_object_set_new(out, "collectives", hw_collectives_json(group));
     return out;
 }
 

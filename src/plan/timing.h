@@ -13,6 +13,8 @@ typedef struct plan_demand {
     double launch_s;            /* fixed cost of starting the task */
     double total_s;             /* what the simulator plays */
     bool on_core;               /* occupies a core of its host while it runs */
+    bool
+        measured; /* a collective of whose kind, ranks and size a curve tells */
 } plan_demand;
 
 /* demand[role][task]. */
