@@ -647,10 +647,41 @@ static void test_every_row(void)
     }
 }
 
+/* Measured all-reduces of 8: 100 us to 1 MiB, then 10 us more for each MiB. */
+static void test_measured(void)
+{
+    hw_cluster *c = make_cluster(2, 8, 1);
+    const hw_cluster *bare = make_cluster(2, 8, 1);
+    hw_collective points[] = {{"all-reduce", 8, 1 * MIB, 100e-6},
+                              {"all-reduce", 8, 3 * MIB, 120e-6},
+                              {"all-reduce", 8, 5 * MIB, 160e-6}};
+    const plan_stage eight = stage_of(1, 8, 0), four = stage_of(1, 4, 0);
+    const plan_stage two_nodes = stage_of(1, 16, 0);
+    c->groups[0].collectives = points;
+    c->groups[0].n_collectives = 3;
+    tap_near(seconds_of(c, eight, PLAN_ALL_REDUCE, 0, 2 * MIB), 110e-6, 1e-12,
+             "between two measured points: linear");
+    tap_near(seconds_of(c, eight, PLAN_ALL_REDUCE, 0, 9 * MIB), 240e-6, 1e-12,
+             "behind the last: as between the last two");
+    const double first = seconds_of(bare, eight, PLAN_ALL_REDUCE, 0, MIB / 4) /
+                         seconds_of(bare, eight, PLAN_ALL_REDUCE, 0, 1 * MIB);
+    tap_near(seconds_of(c, eight, PLAN_ALL_REDUCE, 0, MIB / 4), 100e-6 * first,
+             1e-12, "before the first: less by as much as the formula tells");
+    tap_near(seconds_of(c, eight, PLAN_ALL_GATHER, 0, 2 * MIB), 55e-6, 1e-12,
+             "what was not measured of them: half of an all-reduce");
+    tap_near(seconds_of(c, four, PLAN_ALL_REDUCE, 0, 2 * MIB),
+             seconds_of(bare, four, PLAN_ALL_REDUCE, 0, 2 * MIB), 1e-15,
+             "of other ranks: the formula");
+    tap_near(seconds_of(c, two_nodes, PLAN_ALL_REDUCE, 0, 2 * MIB),
+             seconds_of(bare, two_nodes, PLAN_ALL_REDUCE, 0, 2 * MIB), 1e-15,
+             "on several nodes: the formula");
+}
+
 int main(void)
 {
     arena = fs_arena_create();
     test_ring();
+    test_measured();
     test_nodes();
     test_placement();
     test_cores();

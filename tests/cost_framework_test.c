@@ -50,7 +50,7 @@ static void test_refused(void)
                   err.text);
     refuses(WITH(",\"host_s\":-1"), "host_s");
     refuses(WITH(",\"host\":1"), "host");
-    refuses(WITH(",\"gather_efficiency\":0"), "gather_efficiency");
+    refuses(WITH(",\"gather_bps\":-1"), "gather_bps");
     refuses(WITH(",\"collectives\":[\"carrier pigeon\"]"), "carrier pigeon");
     refuses(WITH(",\"score_bytes\":{\"sideways\":1}"), "sideways");
     refuses("[]", "must be an object");

@@ -140,6 +140,15 @@ static int64_t vocab_of(reader *r, int64_t usual)
     return (vocab + multiple - 1) / multiple * multiple;
 }
 
+/* Words of a sequence that BERT's loss is of, as its authors and all who
+ * repeat it take them: 20 of 128, 80 of 512. */
+static int64_t masked_of(reader *r, int64_t seq)
+{
+    const int64_t masked = seq * 5 / 32 > 0 ? seq * 5 / 32 : 1;
+    assume(r, "%lld masked words of %lld", (long long)masked, (long long)seq);
+    return masked;
+}
+
 static bool take_transformer(reader *r, const char *family)
 {
     const validate_row *row = r->row;
@@ -166,6 +175,12 @@ static bool take_transformer(reader *r, const char *family)
                 (long long)vocab_of(r, llama                         ? 32000
                                        : strcmp(family, "bert") == 0 ? 30522
                                                                      : 50257));
+    /* Two losses whose means are of other counts take a backward pass each
+     * where there are several micro-batches; frameworks take one, of the
+     * micro-batch's means. What is left out is a word's work per sample. */
+    if (strcmp(family, "bert") == 0)
+        fs_text_add(&model, ",sentence=0,predictions=%lld",
+                    (long long)masked_of(r, seq));
     if (llama && row->kv_heads > 0)
         fs_text_add(&model, ",kv_heads=%lld", (long long)row->kv_heads);
     if (llama && row->ffn > 0)

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "cli/make_plan.h"
 #include "cli/predict.h"
+#include "hw/curves.h"
 
 #include <math.h>
 #include <string.h>
@@ -28,6 +29,8 @@ static fs_status open_cluster(cli *c, const validate_case *t, hw_cluster **out,
         device->fp32_flops = device->tf32_flops;
         device->fp32_efficiency = 0;
     }
+    FS_TRY(hw_collectives_open(c->data_dir, c->arena, &c->err,
+                               &cluster->groups[0]));
     *limit = (int64_t)device->memory_bytes;
     device->memory_bytes = any_bytes;
     hw_cluster_finish(cluster);

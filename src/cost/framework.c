@@ -100,7 +100,8 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "loss_bytes",
                                        "collectives",
                                        "jitter",
-                                       "gather_efficiency",
+                                       "gather_bps",
+                                       "gradient_bytes",
                                        "score_kept_bytes",
                                        "extra_kept_bytes",
                                        NULL};
@@ -128,11 +129,9 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(
         read_figure(in, "accumulate_bytes", 1e3, err, &out->accumulate_bytes));
     FS_TRY(read_figure(in, "update_bytes", 1e3, err, &out->update_bytes));
-    FS_TRY(
-        read_figure(in, "gather_efficiency", 1, err, &out->gather_efficiency));
-    if (!(out->gather_efficiency > 0))
-        return fs_json_fail(in, "gather_efficiency", err, "must be above 0");
+    FS_TRY(read_figure(in, "gather_bps", 1e15, err, &out->gather_bps));
     FS_TRY(read_figure(in, "bucket_bytes", 1e15, err, &out->bucket_bytes));
+    FS_TRY(read_figure(in, "gradient_bytes", 8, err, &out->gradient_bytes));
     FS_TRY(read_figure(in, "jitter", 1, err, &out->jitter));
     FS_TRY(fs_json_bool(in, "overlaps", err, &out->overlaps));
     FS_TRY(
@@ -154,7 +153,7 @@ fs_status cost_framework_read(const char *path, fs_arena *arena, fs_err *err,
     json_t *root;
     FS_TRY(fs_json_load(path, err, &root));
     fs_json in = fs_json_root(path, root);
-    *out = (cost_framework){.attention_efficiency = 1, .gather_efficiency = 1};
+    *out = (cost_framework){.attention_efficiency = 1};
     fs_status status = json_is_object(root)
                            ? read_fields(&in, arena, err, out)
                            : fs_fail(err, FS_INVALID,

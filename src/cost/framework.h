@@ -40,8 +40,11 @@ typedef struct cost_framework {
     uint32_t collectives; /* algorithms that its library has: rows of
                              cost/collectives.def */
     double bucket_bytes;
-    double gather_efficiency; /* of links, by collectives on weights and their
-                                 gradients; 1 */
+    double gather_bps; /* the most that a device takes in by collectives on
+                          weights and their gradients; 0: as its links do */
+    /* Of a gradient's element as it is reduced, where networks are of 16-bit
+     * floats; 0: as the plan has it */
+    double gradient_bytes;
     bool overlaps;
     double jitter; /* relative deviation of a rank's passes: ranks that meet
                       wait for the slowest of them */

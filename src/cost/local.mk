@@ -3,13 +3,14 @@ src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
   src/cost/collectives.def src/cost/model.c src/cost/residuals.c src/cost/residuals.h src/cost/forms.c src/cost/product.c src/cost/pace.c src/cost/move.c src/cost/across.c src/cost/tally.c \
   src/cost/route.c src/cost/coll_ring.c src/cost/coll_tree.c \
   src/cost/coll_hierarchical.c src/cost/coll_direct.c src/cost/coll_neighbour.c \
-  src/cost/pieces.c src/cost/memo.c src/cost/widen.c \
+  src/cost/measured.c src/cost/pieces.c src/cost/memo.c src/cost/widen.c \
   src/cost/constants.def src/cost/regret.h src/cost/regret.c \
   src/cost/strategy.c src/cost/terms.c src/cost/numbers.h src/cost/numbers.c src/cost/least.c src/cost/memory.h \
   src/cost/memory.c src/cost/holding.c src/cost/slots.c src/cost/memory_parts.h src/cost/moments.c src/cost/memory_tensors.c src/cost/fuller.c \
   src/cost/sheet.h src/cost/sheet_parts.h src/cost/sheet.c src/cost/sheet_bytes.c \
   src/cost/breakdown.c src/cost/timing.c src/cost/framework.h \
-  src/cost/framework.c src/cost/under.c src/cost/under_memory.c
+  src/cost/framework.c src/cost/under.c src/cost/under_memory.c \
+  src/cost/reduced.h src/cost/reduced.c
 
 check_PROGRAMS += tests/cost_collectives_test tests/cost_op_test \
   tests/cost_strategy_test tests/cost_product_test tests/cost_framework_test

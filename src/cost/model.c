@@ -5,7 +5,6 @@
 #include "ir/chain.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* An op's points, as a curve that does not fall. */
@@ -14,16 +13,8 @@ typedef struct point_range {
     int32_t n;
 } point_range;
 
-/* What a collective among so many devices of a node was measured to take. */
-typedef struct collective_curve {
-    int32_t group, ranks;
-    plan_box_kind kind;
-    point_range points;
-} collective_curve;
-
 struct cost_model {
     const hw_cluster *cluster;
-    FS_VEC(collective_curve) curves;
     point_range (*points)[IR_OP_COUNT]; /* [groups] */
     const cost_forms *forms;
     cost_memo *routes, *crossings, *widened;
@@ -77,29 +68,6 @@ static point_range find_points(const hw_device *device, const char *what,
     return (point_range){curve, n};
 }
 
-static int by_work(const void *a, const void *b)
-{
-    const hw_point *x = a, *y = b;
-    return (x->work > y->work) - (x->work < y->work);
-}
-
-/* The points of a collective that begin at `first`, by bytes, whatever form
- * says of them. */
-static point_range find_collective(const hw_device *device, int32_t first,
-                                   fs_arena *arena)
-{
-    int32_t n = 0;
-    while (first + n < device->n_points &&
-           strcmp(device->points[first + n].what,
-                  device->points[first].what) == 0)
-        n++;
-    hw_point *curve =
-        fs_memdup(arena, &device->points[first], (size_t)n * sizeof *curve);
-    qsort(curve, (size_t)n, sizeof *curve, by_work);
-    make_monotone(curve, n);
-    return (point_range){curve, n};
-}
-
 static point_range points_of(const hw_device *device, ir_op_kind op,
                              fs_arena *arena)
 {
@@ -107,28 +75,6 @@ static point_range points_of(const hw_device *device, ir_op_kind op,
     if (own.n)
         return own;
     return find_points(device, ir_op_class_name(ir_op_class_of(op)), arena);
-}
-
-/* "all-reduce/8": whose points stand together. */
-static void list_curves(cost_model *model, int32_t g, fs_arena *arena)
-{
-    const hw_device *device = &model->cluster->groups[g].device;
-    for (int32_t i = 0; i < device->n_points; i++) {
-        const char *what = device->points[i].what;
-        const char *slash = strchr(what, '/');
-        if (!slash || (i > 0 && strcmp(device->points[i - 1].what, what) == 0))
-            continue;
-        collective_curve curve = {.group = g, .ranks = atoi(slash + 1)};
-        for (curve.kind = 0; curve.kind < PLAN_BOX_KINDS; curve.kind++) {
-            const char *name = plan_box_name(curve.kind);
-            if (strlen(name) == (size_t)(slash - what) &&
-                strncmp(name, what, strlen(name)) == 0)
-                break;
-        }
-        curve.points = find_collective(device, i, arena);
-        if (curve.kind < PLAN_BOX_KINDS && curve.ranks > 1)
-            fs_push(arena, &model->curves, curve);
-    }
 }
 
 cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
@@ -150,7 +96,6 @@ cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
         FS_ASSERT(device->memory_bps * device->memory_efficiency > 0);
         for (int32_t k = 0; k < IR_OP_COUNT; k++)
             model->points[g][k] = points_of(device, (ir_op_kind)k, arena);
-        list_curves(model, g, arena);
     }
     return model;
 }
@@ -260,26 +205,6 @@ static double seconds_at(point_range points, double work, double launch_s)
     if (points.n > 1 && last->work > last[-1].work)
         ahead = line_at(last - 1, last, work);
     return ahead > last->seconds ? ahead : last->seconds * work / last->work;
-}
-
-bool cost_collective_measured(const cost_model *model, int32_t g,
-                              plan_box_kind kind, int32_t ranks, double bytes,
-                              plan_demand *out)
-{
-    for (int32_t i = 0; i < model->curves.n; i++) {
-        const collective_curve *curve = &model->curves.at[i];
-        if (curve->group != g || curve->kind != kind || curve->ranks != ranks)
-            continue;
-        /* fewer bytes than were measured take as long as the fewest */
-        out->network_s =
-            seconds_at(curve->points, bytes, curve->points.at[0].seconds);
-        out->known = PLAN_INTERPOLATED;
-        for (int32_t k = 0; k < curve->points.n; k++)
-            if (curve->points.at[k].work == bytes)
-                out->known = PLAN_MEASURED;
-        return true;
-    }
-    return false;
 }
 
 static bool widens(const hw_device *device, const ir_work *work)

@@ -82,46 +82,63 @@ static double copied_bytes(const plan_box_step *step)
     return step->kind == PLAN_HALO ? (double)step->bytes_in : 0;
 }
 
-/* Ranks of one node whose collective was measured. */
-static bool measured(const cost_model *model, const plan_stage *stage,
-                     const plan_box_step *step, const cost_route *route,
-                     double turn_s, plan_demand *out)
+/* By the quickest algorithm. */
+static plan_demand by_formula(const cost_model *model,
+                              const plan_box_step *step,
+                              const cost_route *route, double bytes)
 {
-    const cost_groups range = cost_groups_of(model, stage);
-    *out = (plan_demand){.on_core = route->on_cores};
-    if (route->nodes > 1 || range.first != range.last ||
-        !cost_collective_measured(model, range.first, step->kind, route->ranks,
-                                  moved_bytes(step), out))
-        return false;
-    out->latency_s = turn_s * exchanges(step->kind);
-    out->total_s = out->latency_s + out->network_s;
-    return true;
-}
-
-static plan_demand collective(const cost_model *model, const plan_stage *stage,
-                              const plan_box_step *step)
-{
-    cost_route route = cost_route_of(model, stage, step->axes);
     plan_demand best = {.total_s = INFINITY};
-    double turn_s = route.on_cores ? cost_turn_seconds(model, stage) : 0;
-    if (measured(model, stage, step, &route, turn_s, &best))
-        return best;
-    best.total_s = INFINITY;
     for (int32_t i = 0; i < N_COLLECTIVES; i++) {
         const collective_row *row = &collective_table[i];
-        plan_demand demand = {.on_core = route.on_cores};
+        plan_demand demand = {.on_core = route->on_cores};
         if (!(cost_model_collectives(model) & (uint32_t)1 << i) ||
-            !(route.on_cores ? row->on_cores : row->network) ||
-            !row->fill(step->kind, &route, moved_bytes(step), &demand))
+            !(route->on_cores ? row->on_cores : row->network) ||
+            !row->fill(step->kind, route, bytes, &demand))
             continue;
-        demand.latency_s += turn_s * exchanges(step->kind);
-        demand.memory_s += copied_bytes(step) / route.memory_bps;
+        demand.memory_s += copied_bytes(step) / route->memory_bps;
         demand.total_s = demand.latency_s + demand.network_s + demand.memory_s;
         if (demand.total_s < best.total_s)
             best = demand;
     }
     FS_ASSERT(isfinite(best.total_s));
     return best;
+}
+
+static void scale(plan_demand *d, double times)
+{
+    d->network_s *= times;
+    d->latency_s *= times;
+    d->memory_s *= times;
+    d->total_s *= times;
+}
+
+/* By what was measured within a node of one kind; smaller messages than were
+ * take less by as much as the formula tells. */
+static plan_demand collective(const cost_model *model, const plan_stage *stage,
+                              const plan_box_step *step)
+{
+    const cost_route route = cost_route_of(model, stage, step->axes);
+    const cost_groups range = cost_groups_of(model, stage);
+    const hw_group *group = &cost_cluster(model)->groups[range.first];
+    const double bytes = moved_bytes(step);
+    const double first = range.first == range.last
+                             ? cost_measured_bytes(group, step->kind, &route)
+                             : 0;
+    plan_demand out = by_formula(model, step, &route, bytes);
+    if (first > 0) {
+        const double whole = by_formula(model, step, &route, first).total_s;
+        const double share = bytes < first ? out.total_s / whole : 1;
+        out = cost_measured_collective(group, step->kind, &route, bytes);
+        scale(&out, share);
+    }
+    out.on_core = route.on_cores;
+    if (route.on_cores) {
+        const double turns_s =
+            cost_turn_seconds(model, stage) * exchanges(step->kind);
+        out.latency_s += turns_s;
+        out.total_s += turns_s;
+    }
+    return out;
 }
 
 plan_demand cost_box_step(const cost_model *model, const plan_stage *stage,

@@ -34,11 +34,14 @@ typedef bool cost_collective_fn(plan_box_kind kind, const cost_route *route,
 #include "cost/collectives.def"
 #undef COST_COLLECTIVE
 
-/* What was measured of it on devices of group `g` of one node; false: nothing
- * was. Fills network_s, known. */
-bool cost_collective_measured(const cost_model *model, int32_t g,
-                              plan_box_kind kind, int32_t ranks, double bytes,
-                              plan_demand *out);
+/* The least bytes that a group's measured curve of that kind tells of on that
+ * route (measured.c); 0: there is none. What it takes by the curve; before its
+ * first point as there. */
+double cost_measured_bytes(const hw_group *group, plan_box_kind kind,
+                           const cost_route *route);
+plan_demand cost_measured_collective(const hw_group *group, plan_box_kind kind,
+                                     const cost_route *route, double bytes);
+
 /* Of collectives.def; -1: there is none of that name. */
 int32_t cost_collective_find(const char *name);
 /* The rows that a model chooses from, a bit each; and a view of a model that

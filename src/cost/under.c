@@ -5,6 +5,7 @@
 #include "config.h"
 #include "cost/framework.h"
 #include "cost/parts.h"
+#include "cost/reduced.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,6 +21,7 @@ typedef struct under {
     plan_demand *demand; /* [tasks] */
     int32_t n_variables;
     const int32_t *variables; /* tensors */
+    bool mixed;               /* the network has 16-bit floats */
 } under;
 
 static double moving_s(const under *u, double bytes)
@@ -63,6 +65,9 @@ static double products_s(const under *u, const ir_work *work, bool backward)
            (product_s(u, p, rate) + product_s(u, &weighed, rate));
 }
 
+/* Rows of a tile of fused attention's scores. */
+#define DIAGONAL_TILE 128.0
+
 static void time_attention(const under *u, const plan_task *task, bool backward,
                            plan_demand *out)
 {
@@ -70,6 +75,9 @@ static void time_attention(const under *u, const plan_task *task, bool backward,
     const ir_work work = work_of(u, task);
     const ir_product *p = &work.product;
     if (!f->attention_apart) {
+        /* of the pairs a causal mask leaves half, and of tiles on the diagonal
+         * the other half is done too */
+        out->compute_s *= 1 + DIAGONAL_TILE / (double)p->rows;
         out->compute_s /=
             u->device->matmul_efficiency *
             (f->attention_efficiency > 0 ? f->attention_efficiency : 1);
@@ -184,18 +192,33 @@ static void time_compute(const under *u, const plan_task *task,
     out->total_s += more;
 }
 
+/* A gradient takes as long as its elements are wide on the way. */
+static double wide_on_the_way(const under *u, const plan_task *task)
+{
+    const ir_tensor *x = &u->graph->tensors.at[task->tensor];
+    const bool reduces = task->box.kind == PLAN_ALL_REDUCE ||
+                         task->box.kind == PLAN_REDUCE_SCATTER;
+    return reduces && u->mixed && u->framework->gradient_bytes > 0
+               ? u->framework->gradient_bytes / (double)ir_dtype_bytes(x->dtype)
+               : 1;
+}
+
 /* Gradients that are reduced one after the other share a bucket's latency. */
 static void time_bucket(const under *u, const plan_task *task, plan_demand *out)
 {
     if (!has_shape_of_weights(u, task->tensor))
         return;
-    const double slow = 1 / u->framework->gather_efficiency - 1;
-    out->total_s += out->network_s * slow;
-    out->network_s *= 1 + slow;
-    if (u->framework->bucket_bytes <= 0)
-        return;
     const double bytes =
         fmax((double)task->box.bytes_in, (double)task->box.bytes_out);
+    const double wide = wide_on_the_way(u, task);
+    const double least_s = u->framework->gather_bps > 0
+                               ? wide * bytes / u->framework->gather_bps
+                               : 0;
+    const double network_s = fmax(out->network_s * wide, least_s);
+    out->total_s += network_s - out->network_s;
+    out->network_s = network_s;
+    if (u->framework->bucket_bytes <= 0)
+        return;
     const double share = fmin(1, bytes / u->framework->bucket_bytes);
     out->total_s -= (out->latency_s + out->launch_s) * (1 - share);
     out->latency_s *= share;
@@ -297,6 +320,15 @@ static const int32_t *list_variables(const ir_graph *graph, fs_arena *arena,
     return list.at;
 }
 
+static bool has_narrow(const ir_graph *graph)
+{
+    for (int32_t i = 0; i < graph->tensors.n; i++)
+        if (graph->tensors.at[i].dtype == IR_F16 ||
+            graph->tensors.at[i].dtype == IR_BF16)
+            return true;
+    return false;
+}
+
 plan_timing *cost_timing_under(const cost_framework *framework,
                                const cost_model *model, const ir_graph *graph,
                                const plan *p, fs_arena *arena)
@@ -305,13 +337,15 @@ plan_timing *cost_timing_under(const cost_framework *framework,
     plan_timing *timing = cost_timing(model, graph, p, arena);
     int32_t n_variables;
     const int32_t *variables = list_variables(graph, arena, &n_variables);
+    const bool mixed = has_narrow(graph);
     for (int32_t r = 0; r < p->n_roles; r++) {
         const plan_role *role = &p->roles[r];
         under u = {framework,   model,
                    graph,       p,
                    role,        &p->strategy->stages[role->stages[0]],
                    NULL,        timing->demand[r],
-                   n_variables, variables};
+                   n_variables, variables,
+                   mixed};
         const int32_t g = cost_groups_of(model, u.stage).first;
         u.device = &cost_cluster(model)->groups[g].device;
         for (int32_t i = 0; i < role->n_tasks; i++) {
@@ -323,6 +357,7 @@ plan_timing *cost_timing_under(const cost_framework *framework,
         }
         bound_by_host(&u);
         wait_for_slowest(&u);
+        cost_reduce_meanwhile(framework, graph, role, u.demand);
         add_step(&u);
     }
     return timing;

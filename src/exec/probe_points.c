@@ -193,6 +193,51 @@ static double process_bytes_of(const point_list *forms)
     return n ? sum / n : 0;
 }
 
+static int compare_collectives(const void *a, const void *b)
+{
+    const hw_collective *x = a, *y = b;
+    const int by_name = strcmp(x->what, y->what);
+    if (by_name)
+        return by_name;
+    if (x->ranks != y->ranks)
+        return x->ranks < y->ranks ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* More bytes take no less time: of noise that says otherwise the larger one. */
+static void raise_curves(hw_collective *at, int32_t n)
+{
+    for (int32_t i = 1; i < n; i++)
+        if (strcmp(at[i].what, at[i - 1].what) == 0 &&
+            at[i].ranks == at[i - 1].ranks)
+            at[i].seconds = fmax(at[i].seconds, at[i - 1].seconds);
+}
+
+/* "all-reduce/2" */
+static void take_collectives(const point_list *forms, hw_group *group,
+                             fs_arena *arena)
+{
+    FS_VEC(hw_collective) list = {0};
+    for (int32_t i = 0; i < forms->n; i++) {
+        const hw_point *p = &forms->at[i];
+        const char *slash = strchr(p->what, '/');
+        if (!slash || is_of_step(p))
+            continue;
+        const hw_collective one = {
+            .what = fs_printf(arena, "%.*s", (int)(slash - p->what), p->what),
+            .ranks = atoi(slash + 1),
+            .bytes = p->work,
+            .seconds = p->seconds};
+        if (one.ranks > 1)
+            fs_push(arena, &list, one);
+    }
+    if (list.n > 1)
+        qsort(list.at, (size_t)list.n, sizeof *list.at, compare_collectives);
+    raise_curves(list.at, list.n);
+    group->collectives = list.at;
+    group->n_collectives = list.n;
+}
+
 void exec_probe_take(hw_sample *samples, int32_t n, hw_group *group,
                      fs_arena *arena)
 {
@@ -211,10 +256,11 @@ void exec_probe_take(hw_sample *samples, int32_t n, hw_group *group,
     device->matmul_efficiency = 1.0; /* the peak is the best measured */
     device->memory_efficiency = 1.0;
     device->source = "measured on this host";
+    take_collectives(&forms, group, arena);
     group->jitter = jitter_of(&forms);
     group->process_bytes = process_bytes_of(&forms);
     for (int32_t i = 0; i < forms.n; i++)
-        if (!is_of_step(&forms.at[i]))
+        if (!is_collective(&forms.at[i]))
             fs_push(arena, &curves, forms.at[i]);
     device->points = curves.at;
     device->n_points = curves.n;

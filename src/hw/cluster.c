@@ -185,6 +185,11 @@ static void scale_group(hw_group *group, const hw_scale *by, fs_arena *arena)
     scale_link(&group->memory, by->memory, by->launch);
     scale_link(&group->inner, by->inner, by->latency);
     group->wiring.bandwidth_bps /= by->inner;
+    group->collectives =
+        fs_memdup(arena, group->collectives,
+                  (size_t)group->n_collectives * sizeof(hw_collective));
+    for (int32_t i = 0; i < group->n_collectives; i++)
+        group->collectives[i].seconds *= by->inner;
     group->wiring.wires =
         fs_memdup(arena, group->wiring.wires,
                   (size_t)group->wiring.n_wires * sizeof(hw_wire));

@@ -12,8 +12,7 @@
 /* A measured cost: an op (by its name, or its class when the name has no
  * points) doing `work` took `seconds` on one device, with `count` timings and
  * their deviation. Work is flop for classes matmul and conv, bytes read +
- * written for all others. Or a collective among so many devices of a node
- * ("all-reduce/8"): work is the bytes of the whole tensor on each. */
+ * written for all others. */
 typedef struct hw_point {
     const char *what;
     double work, seconds, deviation_s;
@@ -33,12 +32,13 @@ typedef struct hw_device {
                                  their own; 0: the same */
     double memory_efficiency; /* likewise for memory_bps */
     double launch_s;          /* fixed cost of one op */
-    int32_t units;      /* processors that take tiles of a product, each one at
-                           a time; 0: products are not done in tiles */
-    double ramp_depth;  /* a tile takes as if it were deeper by this */
-    const char *source; /* where the figures come from */
-    double usd_per_h;   /* what it costs, with its share of a node; 0: no
-                           price is known. No figure of the machine */
+    int32_t units;     /* processors that take tiles of a product, each one at
+                          a time; 0: products are not done in tiles */
+    double ramp_depth; /* a tile takes as if it were deeper by this */
+    double overlap_slowdown;  /* of compute beside a collective; 0: unknown */
+    const char *source;       /* where the figures come from */
+    double usd_per_h;         /* what it costs, with its share of a node; 0: no
+                                 price is known. No figure of the machine */
     const char *price_source; /* where that is from, and when; NULL */
     hw_point *points;         /* sorted by what, then work; may be empty */
     int32_t n_points;
@@ -61,6 +61,8 @@ typedef struct hw_group {
     int32_t cores_per_node; /* > 0: the devices of a node are processes that
                                share this many cores; 0: they share nothing */
     hw_wiring wiring;
+    hw_collective *collectives; /* sorted by what, ranks, bytes; measured */
+    int32_t n_collectives;
 } hw_group;
 
 typedef struct hw_cluster {

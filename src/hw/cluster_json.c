@@ -26,6 +26,7 @@ static const range point_s = {1e-12, 1e6, false};
 static const range share = {1e-9, 10, true};
 static const range depth = {1, 1e6, true};
 static const range price = {1e-6, 1e6, false};
+static const range slowdown = {1, 100, false};
 
 static fs_status read_figure(const fs_json *in, const char *key,
                              const range *within, fs_err *err, double *out)
@@ -172,7 +173,8 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
         "fp16_flops", "matmul_efficiency", "launch_s",
         "source",     "memory_efficiency", "points",
         "usd_per_h",  "price_source",      "units",
-        "ramp_depth", "fp32_efficiency",   NULL};
+        "ramp_depth", "fp32_efficiency",   "overlap_slowdown",
+        NULL};
     fs_json dev;
     FS_TRY(fs_json_object(in, "device", err, &dev));
     FS_TRY(fs_json_keys(&dev, keys, err));
@@ -192,6 +194,9 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
     if (fs_json_has(&dev, "fp32_efficiency"))
         FS_TRY(read_figure(&dev, "fp32_efficiency", &fraction, err,
                            &out->fp32_efficiency));
+    if (fs_json_has(&dev, "overlap_slowdown"))
+        FS_TRY(read_figure(&dev, "overlap_slowdown", &slowdown, err,
+                           &out->overlap_slowdown));
     FS_TRY(read_figure(&dev, "memory_efficiency", &fraction, err,
                        &out->memory_efficiency));
     FS_TRY(read_figure(&dev, "launch_s", &wait_s, err, &out->launch_s));
@@ -212,7 +217,8 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
 {
     static const char *const keys[] = {
         "nodes", "devices_per_node", "cores_per_node", "turn_s", "jitter",
-        "process_bytes", "device", "inner", "memory", "wiring", NULL};
+        "process_bytes", "device", "inner", "memory", "wiring", "collectives",
+        NULL};
     fs_json in;
     int64_t nodes, devices, cores = 0;
     FS_TRY(fs_json_item(list, i, err, &in));
@@ -236,6 +242,7 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
     FS_TRY(hw_read_device(&in, arena, err, &out->device));
     FS_TRY(hw_read_link(&in, "inner", arena, err, &out->inner));
     FS_TRY(hw_read_link(&in, "memory", arena, err, &out->memory));
+    FS_TRY(hw_read_collectives(&in, arena, err, out));
     return hw_read_wiring(&in, out->devices_per_node, arena, err, &out->wiring);
 }
 
@@ -424,6 +431,8 @@ static json_t *device_json(const hw_device *device, bool figures)
         fs_json_set_int(out, "units", device->units);
         fs_json_set_real(out, "ramp_depth", device->ramp_depth);
     }
+    if (device->overlap_slowdown > 0)
+        fs_json_set_real(out, "overlap_slowdown", device->overlap_slowdown);
     fs_json_set_real(out, "memory_efficiency", device->memory_efficiency);
     fs_json_set_real(out, "launch_s", device->launch_s);
     fs_json_set_text(out, "source", device->source);
@@ -453,6 +462,8 @@ static json_t *group_json(const hw_group *group, bool figures)
     json_object_set_new(out, "memory", link_json(&group->memory));
     if (group->wiring.kind != HW_WIRED_SWITCH)
         json_object_set_new(out, "wiring", hw_wiring_json(&group->wiring));
+    if (group->n_collectives)
+        json_object_set_new(out, "collectives", hw_collectives_json(group));
     return out;
 }
 

@@ -2,7 +2,17 @@ noinst_LIBRARIES += src/hw/libfs_hw.a
 src_hw_libfs_hw_a_SOURCES = src/hw/cluster.c src/hw/cluster.h src/hw/samples.h \
   src/hw/cluster_json.c src/hw/cluster_synthetic.c src/hw/parts.h \
   src/hw/devices.c src/hw/devices.h src/hw/what_if.c src/hw/what_if.h \
-  src/hw/probe.c src/hw/links.c src/hw/links.h src/hw/wiring.h src/hw/wiring_json.c
+  src/hw/probe.c src/hw/links.c src/hw/links.h src/hw/wiring.h src/hw/wiring_json.c src/hw/curves.c src/hw/curves.h
+
+# Measured collectives of devices.
+collectivesdir = $(pkgdatadir)/collectives
+dist_collectives_DATA = \
+  datasets/collectives/a100-sxm4-40g.json \
+  datasets/collectives/a100-sxm4-80g.json \
+  datasets/collectives/b200-sxm.json \
+  datasets/collectives/h200-sxm-141g.json \
+  datasets/collectives/v100-sxm2-16g.json \
+  datasets/collectives/v100-sxm2-32g.json
 
 # Device files: NODESxDEVICES:NAME finds them here.
 clustersdir = $(pkgdatadir)/clusters

@@ -24,6 +24,10 @@ fs_status hw_read_bps(const fs_json *in, const char *key, fs_err *err,
 fs_status hw_read_wiring(const fs_json *group, int32_t devices, fs_arena *arena,
                          fs_err *err, hw_wiring *out);
 fs_status hw_read_fabric(const fs_json *cluster, fs_err *err, hw_fabric *out);
+/* "collectives" of a group or a device file's node, where it is there. */
+fs_status hw_read_collectives(const fs_json *node, fs_arena *arena, fs_err *err,
+                              hw_group *out);
+json_t *hw_collectives_json(const hw_group *group);
 json_t *hw_wiring_json(const hw_wiring *wiring);
 json_t *hw_fabric_json(const hw_fabric *fabric);
 

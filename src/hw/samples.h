@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 typedef struct hw_sample {
-    const char *what; /* as hw_point's: an op, a collective and its ranks */
+    const char *what; /* an op; a collective and its ranks ("all-reduce/8"), of
+                         which work is the bytes of the whole tensor on each */
     uint64_t form;    /* ir_node_form of what was measured; of a collective's
                          bytes */
     double work;      /* as hw_point's */

@@ -230,12 +230,28 @@ static void follow_points(const hw_device *was, hw_device *is)
     }
 }
 
+/* A measured collective is what a ring has on the wire, and the rest waits. */
+static void follow_collectives(const hw_group *was, hw_group *is)
+{
+    const double waits = is->inner.latency_s / was->inner.latency_s;
+    const double bytes = was->inner.bandwidth_bps / is->inner.bandwidth_bps;
+    for (int32_t i = 0; i < is->n_collectives; i++) {
+        hw_collective *c = &is->collectives[i];
+        const double n = c->ranks;
+        const double wire_s = fmin(c->seconds, 2 * (n - 1) / n * c->bytes /
+                                                   was->inner.bandwidth_bps);
+        c->seconds = (c->seconds - wire_s) * waits + wire_s * bytes;
+    }
+}
+
 static void follow(const hw_cluster *was, hw_cluster *is)
 {
     for (int32_t g = 0; g < is->n_groups; g++) {
         const hw_group *from = &was->groups[g];
         hw_group *to = &is->groups[g];
         follow_points(&from->device, &to->device);
+        if (from->inner.latency_s > 0 && to->inner.latency_s > 0)
+            follow_collectives(from, to);
         if (to->memory.bandwidth_bps == from->memory.bandwidth_bps)
             to->memory.bandwidth_bps *=
                 to->device.memory_bps / from->device.memory_bps;

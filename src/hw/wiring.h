@@ -15,6 +15,14 @@ typedef struct hw_link {
                       (shared memory), so that it competes with compute */
 } hw_link;
 
+/* A measured collective among devices of a node: `bytes` of the whole tensor
+ * per rank, as plan boxes name it ("all-reduce"). */
+typedef struct hw_collective {
+    const char *what;
+    int32_t ranks;
+    double bytes, seconds;
+} hw_collective;
+
 /* How the devices of a node are joined. */
 typedef enum hw_wiring_kind {
     HW_WIRED_SWITCH, /* each has a port of its inner link's bandwidth */

@@ -1,6 +1,7 @@
 /* A simulation before its first instant: what is told of tasks once and for
  * all, and dense state. */
 #include "config.h"
+#include "sim/beside.h"
 #include "sim/noise.h"
 #include "sim/watch.h"
 
@@ -186,7 +187,7 @@ static int64_t *find_takes(const simulation *s, int32_t r)
     int64_t *takes_ns = fs_new(s->arena, int64_t, role->n_tasks);
     for (int32_t t = 0; t < role->n_tasks; t++) {
         const sim_task *task = &s->tasks[r][t];
-        if (!task->on_core &&
+        if (!task->on_core && !(task->occupies && sim_beside_role(s, r)) &&
             (task->line < 0 || (task->line < s->p->n_comms && own[task->line] &&
                                 !s->shared[task->line])))
             takes_ns[t] = (task->demand_ps + PS_PER_NS - 1) / PS_PER_NS;
@@ -220,6 +221,7 @@ void sim_make(simulation *s, const hw_cluster *cluster)
     find_wakes(s);
     s->watch = sim_watch_create(s);
     s->noise = sim_noise_create(s);
+    s->beside = sim_beside_create(s, cluster);
     make_chains(s);
     s->repeats = sim_repeats_create(s);
 }

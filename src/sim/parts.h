@@ -18,7 +18,7 @@ typedef struct sim_job {
     const sim_span *span;  /* the chain that it is, or NULL */
     int32_t role, stream;  /* of that role */
     int32_t line, running; /* line -1: of this role alone; place in running */
-    bool on_core, on_link;
+    bool on_core, on_link, beside; /* slowed by: cores, links, collectives */
 } sim_job;
 
 /* What a stream has to do with, all along. */
@@ -51,6 +51,7 @@ typedef struct sim_spans {
 typedef struct sim_repeats sim_repeats;
 typedef struct sim_watch sim_watch;
 typedef struct sim_noise sim_noise;
+typedef struct sim_beside sim_beside;
 
 typedef struct simulation {
     const ir_graph *graph;
@@ -91,6 +92,7 @@ typedef struct simulation {
     sim_repeats *repeats; /* NULL: everything is played */
     sim_watch *watch;     /* NULL: bytes are not told apart */
     sim_noise *noise;     /* NULL: firings take what they should */
+    sim_beside *beside;   /* NULL: collectives slow no computing */
 } simulation;
 
 /* ---- making (make.c), once the options stand ---- */

@@ -1,6 +1,7 @@
 /* From instant to instant: what ends, what may start then, what has another
  * share of its resources. */
 #include "config.h"
+#include "sim/beside.h"
 #include "sim/noise.h"
 #include "sim/watch.h"
 
@@ -186,9 +187,11 @@ static void start_job(simulation *s, int32_t j, int32_t line, int64_t demand_ps)
         job->running = s->running.n;
         fs_push(s->arena, &s->running, j);
     }
+    if (job->beside)
+        sim_beside_computes(s, job->role, j);
     if (job->on_core || job->on_link)
         return; /* its share is set when all jobs of this instant have begun */
-    job->rate = SIM_RATE_FULL;
+    job->rate = job->beside ? sim_beside_rate(s, job->role) : SIM_RATE_FULL;
     schedule_end(s, j);
 }
 
@@ -227,6 +230,10 @@ static void set_rate(simulation *s, int32_t j)
         int64_t its = link_rate(s, job->line);
         rate = its < rate ? its : rate;
     }
+    if (job->beside) {
+        const int64_t its = sim_beside_rate(s, job->role);
+        rate = its < rate ? its : rate;
+    }
     rate = rate < 1 ? 1 : rate;
     if (rate == job->rate)
         return;
@@ -248,6 +255,8 @@ static void set_rates(simulation *s)
         set_rate(s, s->lines[lines[i]].arrived[0]);
     for (int32_t i = 0; s->cores_change && i < s->running.n; i++)
         set_rate(s, s->running.at[i]);
+    for (int32_t j = sim_beside_next(s); j >= 0; j = sim_beside_next(s))
+        set_rate(s, j);
     s->flows_change = s->cores_change = false;
 }
 
@@ -260,9 +269,12 @@ static void end_job(simulation *s, int32_t j)
         s->jobs[last].running = job->running;
     }
     if (job->line < 0) {
+        if (job->beside)
+            sim_beside_computes(s, job->role, -1);
         complete(s, j, job->start_ns);
         return;
     }
+    sim_beside_meets(s, job->line, -1);
     if (job->on_link) {
         sim_flows_end(s->flows, job->line);
         s->flows_change = true;
@@ -289,6 +301,8 @@ static void start_meeting(simulation *s, int32_t line)
         s->jobs[lead].on_core |= task->on_core;
         fire(s, l->arrived[i], task);
     }
+    s->jobs[lead].beside = false;
+    sim_beside_meets(s, line, 1);
     start_job(s, lead, line, ps_of(seconds));
 }
 
@@ -333,7 +347,7 @@ static void start_span(simulation *s, int32_t stream, const sim_span *span)
     sim_job *job = &s->jobs[stream];
     s->heads[stream].ready_ns = s->now_ns;
     job->span = span;
-    job->on_core = false;
+    job->on_core = job->beside = false;
     fire(s, stream, NULL);
     start_job(s, stream, -1, span->end_ns * PS_PER_NS);
 }
@@ -364,6 +378,8 @@ static void arrive(simulation *s, int32_t stream)
     if (s->heads[stream].waits)
         return;
     s->jobs[stream].on_core = task->on_core;
+    s->jobs[stream].beside =
+        task->occupies && sim_beside_role(s, s->role_of[stream]);
     const int64_t demand_ps =
         s->noise ? ps_of(sim_noise_alone(s->noise, s, stream, task->seconds))
                  : task->demand_ps;

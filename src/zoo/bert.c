@@ -5,13 +5,16 @@
  * (H^2 + 3 H + V) for words + (2 H + 2) for sentences. With sentence=0 as
  * RoBERTa (arXiv 1907.11692): masked words alone, no pooler. The loss of words
  * divides by the labels that count, that of sentences by the samples: several
- * micro-batches take a backward pass for each (ir/samples.h). */
+ * micro-batches take a backward pass for each (ir/samples.h). With
+ * predictions=P the loss of words is of P of a sequence, as pre-training
+ * gathers those masked before it multiplies them with the vocabulary; 0: of
+ * all. */
 #include "config.h"
 #include "zoo/transformer.h"
 
 #include "ir/losses.h"
 
-enum { LAYERS, HIDDEN, HEADS, VOCAB, SEQ, SENTENCE };
+enum { LAYERS, HIDDEN, HEADS, VOCAB, SEQ, SENTENCE, PREDICTIONS };
 
 static int32_t linear(const zoo_transformer *t, int32_t x, const char *name,
                       int64_t out)
@@ -52,12 +55,19 @@ static int32_t block_of(const zoo_transformer *t, int32_t x, int64_t block)
     return zoo_norm(t, y, zoo_block(NULL, block, "ln2"));
 }
 
-static int32_t word_loss(const zoo_transformer *t, int32_t x, int32_t words)
+/* Of all words, or of the first `predictions` of each sequence: as much work as
+ * of so many masked ones wherever they stand. */
+static int32_t word_loss(const zoo_transformer *t, int32_t x, int32_t words,
+                         int64_t predictions)
 {
     ir_graph *g = t->g;
     const zoo_part head = zoo_whole("words");
     const int64_t vocab = ir_shape_of(g, words).dim[0];
-    int32_t labels = zoo_ids(g, "labels", t->samples, t->seq);
+    const bool some = predictions > 0 && predictions < t->seq;
+    int32_t labels =
+        zoo_ids(g, "labels", t->samples, some ? predictions : t->seq);
+    if (some)
+        x = ir_slice(g, x, 1, 0, predictions);
     x = ir_unary(g, IR_OP_gelu, linear(t, x, "words/fc", t->hidden));
     x = zoo_norm(t, x, zoo_whole("words/ln"));
     zoo_scope(g, head);
@@ -100,7 +110,7 @@ static void build(ir_graph *g, const int64_t *value, int64_t samples)
     int32_t x = embed(&t, value[VOCAB], &words);
     for (int64_t i = 0; i < value[LAYERS]; i++)
         x = block_of(&t, x, i);
-    g->loss = word_loss(&t, x, words);
+    g->loss = word_loss(&t, x, words, value[PREDICTIONS]);
     if (value[SENTENCE])
         g->loss = ir_binary(g, IR_OP_add, g->loss, sentence_loss(&t, x));
 }
@@ -112,6 +122,7 @@ const zoo_model zoo_model_bert = {
              [HEADS] = {"heads", 4, 1, 1 << 20},
              [VOCAB] = {"vocab", 256, 2, INT32_MAX},
              [SEQ] = {"seq", 128, 1, 1 << 15},
-             [SENTENCE] = {"sentence", 1, 0, 1}},
+             [SENTENCE] = {"sentence", 1, 0, 1},
+             [PREDICTIONS] = {"predictions", 0, 0, 1 << 15}},
     .build = build,
 };

@@ -1,0 +1,16 @@
+/* Collectives within a node as they were measured. */
+#ifndef FS_HW_CURVES_H
+#define FS_HW_CURVES_H
+
+#include "hw/cluster.h"
+
+/* Those of so many ranks, in a row; NULL: none. */
+const hw_collective *hw_collectives_of(const hw_group *group, const char *what,
+                                       int32_t ranks, int32_t *n);
+/* datasets/collectives/DEVICE.json of the group's device, where there is one
+ * and the group has none of its own. They are of a library of their time, and
+ * no part of what a device is. */
+fs_status hw_collectives_open(const char *data_dir, fs_arena *arena,
+                              fs_err *err, hw_group *group);
+
+#endif
