@@ -68,7 +68,8 @@ def main():
     print("|---|---|---|---|---|")
     for source, changes, why in LEFT_OUT:
         with tempfile.TemporaryDirectory() as root:
-            for folder in ("clusters", "frameworks", "validation"):
+            for folder in ("clusters", "collectives", "frameworks",
+                           "validation"):
                 shutil.copytree(f"{datasets}/{folder}", f"{root}/{folder}")
             for where, key, value in changes:
                 change(root, where, key, value)
