@@ -42,7 +42,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/engine/net.h 
   src/search/engine/confine.h src/search/engine/confine.c \
   src/search/engine/slack.h src/search/engine/slack.c \
   src/search/engine/settle.h src/search/engine/settle.c \
-  src/search/tighten.c \
+  src/search/tighten.c src/search/sweep.h src/search/sweep.c \
   src/search/engine/ascent.h src/search/engine/ascent.c \
   src/search/engine/nearby.h src/search/engine/nearby.c \
   src/search/engine/ration.h src/search/engine/pricing.c src/search/engine/ration.c
