@@ -136,4 +136,4 @@ tests_search_planner_test_LDADD = $(zoo_libs) $(search_libs)
 tests_cli_tensor_test_SOURCES = tests/cli_tensor_test.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_tensor_test_LDADD = $(JANSSON_LIBS) -lm
-EXTRA_DIST += src/search/README.md src/search/engine/README.md src/search/recipe/README.md src/search/cuts/EVERY_CUT.md src/search/cuts/README.md src/search/AGAIN.md src/search/MISFITS.md src/search/LAYERS.md src/search/PLANNERS.md src/search/PLANS.md src/search/engine/LIMITS.md
+EXTRA_DIST += src/search/README.md src/search/engine/README.md src/search/recipe/README.md src/search/cuts/EVERY_CUT.md src/search/cuts/README.md src/search/AGAIN.md src/search/MISFITS.md src/search/LAYERS.md src/search/PLANNERS.md src/search/PLANS.md src/search/SWEEP.md src/search/engine/LIMITS.md

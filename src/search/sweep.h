@@ -1,9 +1,9 @@
 /* Prices of all usual recipes of a network of equal layers: data, tensor and
  * pipeline parallelism that multiply to the devices, micro-batches, what is
  * computed again, ZeRO, the stream between blocks cut along the sequence or
- * not, schedules. Signatures are those that search completes a recipe with on
- * two ranks of each axis, once for each kind of recipe; what is priced is that
- * strategy on meshes of all lengths (cost/sheet.h). */
+ * not, schedules. Search completes each kind of recipe on a few meshes; what is
+ * priced is the best of these strategies on meshes of all lengths
+ * (cost/sheet.h, src/search/SWEEP.md). */
 #ifndef FS_SEARCH_SWEEP_H
 #define FS_SEARCH_SWEEP_H
 
@@ -40,7 +40,7 @@ typedef struct search_swept {
 
 /* Of the processor. */
 typedef struct search_sweep_figures {
-    int32_t patterns, same, sheets, meshes; /* same: as another pattern */
+    int32_t patterns, same, sheets, meshes; /* same: patterns that were known */
     double patterns_s, graphs_s, sheets_s;
 } search_sweep_figures;
 
@@ -50,14 +50,17 @@ typedef struct search_sweep {
     int32_t layers, devices;
     bool fewer; /* recipes of fewer devices too, dp and tp powers of two; no
                    word of stages that have no sheet */
-    int32_t most_each; /* samples of a rank's micro-batch; 0: any */
+    bool quick; /* completed on two ranks of each axis alone */
+    double limit_bytes; /* of strategies of one recipe, what fits goes first */
+    int32_t most_each;  /* samples of a rank's micro-batch; 0: any */
     int32_t n_recompute, n_schedules, n_sizes;
     const char *const *recompute, *const *schedules;
     const search_sweep_size *sizes;
     const search_recipe *fix; /* dp, tp, pp, zero, seq_parallel, micro_batches,
                                  micro_batch that are given; NULL: none */
     void *ctx;
-    /* The caller's of the sweep, which destroys it; NULL: err says why. */
+    /* The sweep's, which destroys it; NULL: err says why, and recipes of it
+     * have no price. */
     ir_graph *(*graph)(void *ctx, const search_sweep_graph *of, fs_err *err);
     void (*visit)(void *ctx, const search_swept *recipe);
     /* Once behind all recipes of a mesh, with what is known by then; NULL. */
@@ -66,8 +69,7 @@ typedef struct search_sweep {
     search_sweep_figures figures;
 } search_sweep;
 
-/* FS_INVALID: a graph cannot be had. */
-fs_status search_sweep_run(search_sweep *sweep, fs_err *err);
+void search_sweep_run(search_sweep *sweep);
 
 /* What search makes of a recipe that has the cluster's devices, whatever they
  * hold, of this graph alone. FS_INVALID: there is no such strategy. */
