@@ -258,9 +258,9 @@ static void test_answers_of_no(void)
 static void test_usage_golden(void)
 {
     static const char *const commands[] = {
-        "",      "model",     "cluster",     "search", "plan",
-        "check", "explain",   "compare",     "sim",    "run",
-        "show",  "calibrate", "conformance", "runs"};
+        "",      "model", "cluster",   "search",      "plan",
+        "sweep", "check", "explain",   "compare",     "sim",
+        "run",   "show",  "calibrate", "conformance", "runs"};
     static char all[1 << 16];
     size_t n = 0;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {

@@ -4,8 +4,7 @@
 #include "ir/precision.h"
 #include "ir/recompute.h"
 #include "ir/train.h"
-#include "search/known.h"
-#include "search/recipe/recipe.h"
+#include "search/sweep.h"
 #include "zoo/zoo.h"
 
 #include <stdio.h>
@@ -46,37 +45,17 @@ plan_strategy *pricing_pattern(const ir_graph *graph, int32_t n_stages,
                                const char *recipe, const char *cluster,
                                const char *datasets, fs_arena *arena)
 {
-    search_graph one = {graph->micro_batches, graph, NULL};
     search_recipe r = search_recipe_free();
-    search_result found = {0};
+    plan_strategy *made = NULL;
     hw_cluster *on;
     fs_err err = {0};
     must(hw_cluster_open(cluster, datasets, arena, &err, &on), &err);
-    on->groups[0].device.memory_bytes = 1e15; /* it is not of so few devices */
     must(search_recipe_parse(fs_printf(arena, "%s%spp=%d", recipe,
                                        *recipe ? "," : "", n_stages),
                              arena, &err, &r),
          &err);
-    r.micro_batches = graph->micro_batches;
-    must(search_recipe_complete(on, graph->batch, true, &err, &r), &err);
-    search_problem problem = {.cluster = on,
-                              .cost = cost_model_create(on, arena),
-                              .n_graphs = 1,
-                              .graphs = &one,
-                              .engine = "ilp",
-                              .schedule = "1f1b",
-                              .fix_mesh = {.n = -1},
-                              .max_mesh_axes = 2,
-                              .memory_bytes = 0,
-                              .most_steps = 1e12,
-                              .gap = 1e-3,
-                              .rounds = 1,
-                              .reduce = true};
-    problem.known = search_known_create();
-    search_recipe_apply(&r, arena, &problem);
-    must(search_run(&problem, arena, &err, &found), &err);
-    search_known_destroy(problem.known);
-    return found.strategy;
+    must(search_sweep_complete(on, graph, r, arena, &err, &made), &err);
+    return made;
 }
 
 /* ---- written out ---- */

@@ -42,7 +42,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/engine/net.h 
   src/search/engine/confine.h src/search/engine/confine.c \
   src/search/engine/slack.h src/search/engine/slack.c \
   src/search/engine/settle.h src/search/engine/settle.c \
-  src/search/tighten.c \
+  src/search/tighten.c src/search/sweep.h src/search/sweep.c \
   src/search/engine/ascent.h src/search/engine/ascent.c \
   src/search/engine/nearby.h src/search/engine/nearby.c \
   src/search/engine/ration.h src/search/engine/pricing.c src/search/engine/ration.c
@@ -136,4 +136,4 @@ tests_search_planner_test_LDADD = $(zoo_libs) $(search_libs)
 tests_cli_tensor_test_SOURCES = tests/cli_tensor_test.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_tensor_test_LDADD = $(JANSSON_LIBS) -lm
-EXTRA_DIST += src/search/README.md src/search/engine/README.md src/search/recipe/README.md src/search/cuts/EVERY_CUT.md src/search/cuts/README.md src/search/AGAIN.md src/search/MISFITS.md src/search/LAYERS.md src/search/PLANNERS.md src/search/PLANS.md src/search/engine/LIMITS.md
+EXTRA_DIST += src/search/README.md src/search/engine/README.md src/search/recipe/README.md src/search/cuts/EVERY_CUT.md src/search/cuts/README.md src/search/AGAIN.md src/search/MISFITS.md src/search/LAYERS.md src/search/PLANNERS.md src/search/PLANS.md src/search/SWEEP.md src/search/engine/LIMITS.md
