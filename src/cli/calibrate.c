@@ -104,7 +104,7 @@ static hw_sample step_sample(cli *c, const cli_plan *p, const char *what,
 {
     return (hw_sample){
         .what = fs_printf(c->arena, "%s/%d", what, p->cluster->n_devices),
-        .form = p->plan->digest,
+        .form = p->model.graph->digest,
         .work = work,
         .pass = pass,
         .in_step = true,
@@ -188,15 +188,6 @@ static fs_status run_plans(cli *c, int32_t rounds, int32_t pass,
     return status;
 }
 
-static int32_t next_pass(const hw_sample *samples, int32_t n)
-{
-    int32_t next = 0;
-    for (int32_t i = 0; i < n; i++)
-        if (samples[i].in_step && samples[i].pass >= next)
-            next = samples[i].pass + 1;
-    return next;
-}
-
 static fs_status measure(cli *c)
 {
     const int64_t passes = c->args.passes;
@@ -214,15 +205,24 @@ static fs_status measure(cli *c)
         options.found = keep_samples;
         options.ctx = &k;
     }
-    fs_status status = FS_OK;
-    if (k.db)
-        status = read_samples(c, k.db, machine.digest, &known, &options.n_known);
-    options.known = known;
-    if (status == FS_OK)
-        status = c->args.n_operands > 1
-                     ? run_plans(c, options.passes,
-                                 next_pass(known, options.n_known), &k)
-                     : measure_alone(c, &options, &machine, now);
+    fs_status status;
+    int32_t pass = 0;
+    if (c->args.n_operands > 1 && !k.db)
+        return fs_fail(&c->err, FS_INVALID,
+                       "a rank that runs plans keeps what it measures in --db");
+    if (c->args.n_operands > 1) {
+        /* A rank that runs a plan has no more in memory than one of `run`. */
+        status = store_samples_passes(k.db, machine.digest, &c->err, &pass);
+        if (status == FS_OK)
+            status = run_plans(c, options.passes, pass, &k);
+    } else {
+        status = k.db ? read_samples(c, k.db, machine.digest, &known,
+                                     &options.n_known)
+                      : FS_OK;
+        options.known = known;
+        if (status == FS_OK)
+            status = measure_alone(c, &options, &machine, now);
+    }
     store_close(k.db);
     return status;
 }

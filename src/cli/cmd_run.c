@@ -194,10 +194,22 @@ static int64_t planned_peak(const plan *p)
     return best;
 }
 
-/* Of the fullest rank; 0: this machine's processes were not measured. */
+/* Of the fullest rank, by what processes of this network, or else of others,
+ * have beside their arenas; 0: none was measured here. */
 static double predicted_process(const cli_plan *p)
 {
-    const double beside = p->cluster->groups[0].process_bytes;
+    const hw_group *group = &p->cluster->groups[0];
+    double beside = 0;
+    int32_t n = 0;
+    for (int32_t i = 0; i < group->device.n_points; i++) {
+        const hw_point *point = &group->device.points[i];
+        if (strcmp(point->what, EXEC_PROCESS) != 0 ||
+            point->form != p->model.graph->digest)
+            continue;
+        beside += point->work;
+        n++;
+    }
+    beside = n ? beside / n : group->process_bytes;
     return beside > 0 ? beside + (double)planned_peak(p->plan) : 0;
 }
 

@@ -180,14 +180,19 @@ static double jitter_of(const point_list *forms)
     return n ? fmax(0, sum / n) : 0;
 }
 
-static double process_bytes_of(const point_list *forms)
+/* Of all networks; those of one stand among the points, by its digest. */
+static double take_processes(const point_list *forms, fs_arena *arena,
+                             point_list *out)
 {
     double sum = 0;
     int32_t n = 0;
     for (int32_t i = 0; i < forms->n; i++) {
         if (!ranks_of(&forms->at[i], EXEC_PROCESS))
             continue;
-        sum += forms->at[i].work;
+        hw_point one = forms->at[i];
+        one.what = EXEC_PROCESS;
+        fs_push(arena, out, one);
+        sum += one.work;
         n++;
     }
     return n ? sum / n : 0;
@@ -258,10 +263,10 @@ void exec_probe_take(hw_sample *samples, int32_t n, hw_group *group,
     device->source = "measured on this host";
     take_collectives(&forms, group, arena);
     group->jitter = jitter_of(&forms);
-    group->process_bytes = process_bytes_of(&forms);
     for (int32_t i = 0; i < forms.n; i++)
         if (!is_collective(&forms.at[i]))
             fs_push(arena, &curves, forms.at[i]);
+    group->process_bytes = take_processes(&forms, arena, &curves);
     device->points = curves.at;
     device->n_points = curves.n;
     group->memory.name = "memory";

@@ -84,6 +84,22 @@ fs_status store_samples_read(store_db *db, uint64_t fingerprint,
     return status;
 }
 
+fs_status store_samples_passes(store_db *db, uint64_t fingerprint, fs_err *err,
+                               int32_t *out)
+{
+    sqlite3_stmt *statement;
+    FS_TRY(store_prepare(db,
+                         "SELECT coalesce(max(pass) + 1, 0) FROM samples"
+                         " WHERE fingerprint=? AND place='step'",
+                         err, &statement));
+    store_bind(statement, "x", fingerprint);
+    const bool got = sqlite3_step(statement) == SQLITE_ROW;
+    if (got)
+        *out = sqlite3_column_int(statement, 0);
+    sqlite3_finalize(statement);
+    return got ? FS_OK : store_sql_fault(db, "reading", err);
+}
+
 fs_status store_samples_forget(store_db *db, uint64_t fingerprint, fs_err *err)
 {
     return store_write(db, "DELETE FROM samples WHERE fingerprint=?", err, "x",

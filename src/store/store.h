@@ -97,6 +97,9 @@ fs_status store_samples(store_db *db, uint64_t fingerprint,
 fs_status store_samples_read(store_db *db, uint64_t fingerprint,
                              fs_arena *arena, fs_err *err, store_sample **out,
                              int32_t *n);
+/* How many passes within steps there are. */
+fs_status store_samples_passes(store_db *db, uint64_t fingerprint, fs_err *err,
+                               int32_t *out);
 fs_status store_samples_forget(store_db *db, uint64_t fingerprint, fs_err *err);
 
 /* Key-value cache with JSON text (the probe of this host). FS_NO: not there. */
