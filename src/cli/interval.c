@@ -101,15 +101,15 @@ void cli_tell_interval(cli *c, const cli_plan *p, double iteration_s)
     if (local ? !own_runs(c, p, &r) : !published(c, p, &r))
         return;
     const char *of =
-        local ? "of this database, on this host"
-              : fs_printf(c->arena, "published (%s)", regime_text(c, &r));
+        local ? "runs of this database on this host"
+              : fs_printf(c->arena, "published runs (%s)", regime_text(c, &r));
     json_object_set_new(c->result, "interval",
                         json_pack("{s:f, s:f, s:i, s:s}", "low_s",
                                   r.low * iteration_s, "high_s",
                                   r.high * iteration_s, "rows", r.rows, "of",
                                   of));
     cli_say(c,
-            "uncertain       %s to %s: eight of ten of %d runs %s took %.3g to "
+            "uncertain       %s to %s: eight of ten of %d %s took %.3g to "
             "%.3g times what is predicted of them\n",
             fs_human_seconds(low, r.low * iteration_s),
             fs_human_seconds(high, r.high * iteration_s), r.rows, of, r.low,

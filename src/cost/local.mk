@@ -26,7 +26,7 @@ tests_cost_strategy_test_SOURCES = tests/cost_strategy_test.c tests/tap.h
 tests_cost_strategy_test_LDADD = $(cost_libs)
 
 datasetsdir = $(pkgdatadir)
-dist_datasets_DATA = datasets/uncertainty.json
+dist_datasets_DATA = datasets/uncertainty.json datasets/residuals.json
 
 EXTRA_DIST += src/cost/README.md src/cost/FRAMEWORKS.md src/cost/REGRET.md src/cost/SHEETS.md
 # How frameworks run plans: cost/framework.h.
