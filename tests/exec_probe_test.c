@@ -2,7 +2,7 @@
  * what it finds. No time is asserted: the machine may be busy. */
 #include "config.h"
 
-#include "exec/exec.h"
+#include "exec/calibrate.h"
 #include "ir/op.h"
 
 #include "tests/tap.h"
@@ -64,7 +64,8 @@ static void test_points(const hw_device *device)
         unsorted += by_name > 0 || (by_name == 0 && !by_form);
     }
     tap_equal_int(rare, 0, "every op that matters has at least 3 points");
-    tap_equal_int(unsorted, 0, "points are sorted by op, form and work, each once");
+    tap_equal_int(unsorted, 0,
+                  "points are sorted by op, form and work, each once");
     tap_equal_int(odd, 0, "work and seconds are positive");
     tap_ok(count_points(device, ir_op_class_name(IR_CLASS_POINTWISE)) > 2,
            "an op without points of its own finds those of its class");

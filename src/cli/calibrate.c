@@ -7,7 +7,7 @@
 #include "cli/make_plan.h"
 #include "cli/ranks.h"
 #include "cli/tuning.h"
-#include "exec/exec.h"
+#include "exec/calibrate.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -72,8 +72,7 @@ static fs_status measure_alone(cli *c, const exec_probe_options *options,
     const char *file = c->args.output;
     hw_cluster *cluster = now;
     if (exec_world_size(c->world) > now->groups[0].cores_per_node)
-        FS_TRY(
-            hw_cluster_open(file, c->data_dir, c->arena, &c->err, &cluster));
+        FS_TRY(hw_cluster_open(file, c->data_dir, c->arena, &c->err, &cluster));
     FS_TRY(exec_probe(c->world, options, cluster, c->arena, &c->err));
     cluster->machine = fs_strdup(c->arena, machine->fingerprint);
     hw_cluster_finish(cluster);
@@ -91,7 +90,8 @@ static double own_seconds(const plan *p, const plan_timing *measured)
     double sum = 0;
     for (int32_t t = 0; t < role->n_tasks; t++) {
         const plan_task *task = &role->tasks[t];
-        const double times = plan_phase_once(task->phase) ? 1 : p->micro_batches;
+        const double times =
+            plan_phase_once(task->phase) ? 1 : p->micro_batches;
         if (task->kind != PLAN_LOAD)
             sum += times * measured->demand[0][t].total_s;
     }
@@ -143,9 +143,8 @@ static fs_status run_plan(cli *c, const cli_plan *p, int32_t pass,
                                   .kernels = "auto",
                                   .tuning = &tuning,
                                   .warmup = WARM_UP};
-    fs_status status =
-        exec_run(c->world, p->model.graph, p->cluster, p->plan, &data, &options,
-                 c->arena, &c->err, &result);
+    fs_status status = exec_run(c->world, p->model.graph, p->cluster, p->plan,
+                                &data, &options, c->arena, &c->err, &result);
     if (status == FS_OK && exec_world_rank(c->world) == 0) {
         hw_sample *samples;
         int32_t n;
@@ -191,8 +190,8 @@ static fs_status run_plans(cli *c, int32_t rounds, int32_t pass,
 static fs_status measure(cli *c)
 {
     const int64_t passes = c->args.passes;
-    exec_probe_options options = {
-        .passes = passes > 0 ? (int32_t)passes : CLI_PASSES};
+    exec_probe_options options = {.passes = passes > 0 ? (int32_t)passes
+                                                       : CLI_PASSES};
     hw_cluster *now;
     hw_sample *known = NULL;
     if (!c->args.output)
@@ -328,10 +327,9 @@ static fs_status add_plan(cli *c, const plan_origin *origin,
                           file_list *out)
 {
     const char *file;
-    FS_TRY(cli_scratch_file(c, fs_printf(c->arena, "plan%d.json", out->n),
-                            &file));
-    const fs_status status =
-        cli_plan_by_hand(c, origin, recipe, cluster, file);
+    FS_TRY(
+        cli_scratch_file(c, fs_printf(c->arena, "plan%d.json", out->n), &file));
+    const fs_status status = cli_plan_by_hand(c, origin, recipe, cluster, file);
     if (status == FS_OK)
         fs_push(c->arena, out, file);
     else if (status != FS_INVALID && status != FS_NO)

@@ -120,8 +120,9 @@ static void tell(cli *c, const hw_cluster *cluster, const cli_machine *machine)
                         fs_json_string(c->args.output ? c->args.output : ""));
     row(&t, "is", machine->facts);
     row(&t, "fingerprint", machine->fingerprint);
-    row(&t, "products", fs_printf(c->arena, "%sFLOP/s on a core",
-                                  fs_human_count(a, group->device.fp32_flops)));
+    row(&t, "products",
+        fs_printf(c->arena, "%sFLOP/s on a core",
+                  fs_human_count(a, group->device.fp32_flops)));
     row(&t, "memory",
         fs_printf(c->arena, "%s/s read and written by a core",
                   fs_human_bytes(a, group->device.memory_bps)));

@@ -11,6 +11,7 @@
 #include "cli/predict.h"
 #include "cli/residuals.h"
 #include "cli/tuning.h"
+#include "exec/calibrate.h"
 #include "report/report.h"
 
 #include <errno.h>
@@ -291,8 +292,7 @@ static void memory_row(report_table *t, const char *what, double predicted,
                       predicted > 0 ? fs_human_bytes(text, predicted) : "");
     report_table_cell(t, "%s", fs_human_bytes(text, (double)bytes));
     if (predicted > 0)
-        report_table_cell(t, "%+.1f %%",
-                          100 * (predicted / (double)bytes - 1));
+        report_table_cell(t, "%+.1f %%", 100 * (predicted / (double)bytes - 1));
     else
         report_table_cell(t, "%s", "");
 }
@@ -549,8 +549,8 @@ static fs_status prove(cli *c, const cli_plan *p)
         c->err = (fs_err){0}; /* findings were told, but as JSON */
         return fs_fail(&c->err, FS_INVALID, "%s: the plan %s: %d finding%s%s",
                        c->args.operands[0],
-                       report.deadlocks ? "deadlocks" : "is not sound", report.n,
-                       report.n == 1 ? "" : "s",
+                       report.deadlocks ? "deadlocks" : "is not sound",
+                       report.n, report.n == 1 ? "" : "s",
                        c->args.json ? " (flowsearch check tells all)" : "");
     }
     if (c->args.dry_run)

@@ -381,9 +381,9 @@ static fs_status write_residuals(cli *c, const validating *v)
         const int64_t per_node = t->row->gpus_per_node;
         const int32_t devices = (int32_t)t->row->gpus;
         const bool one = per_node <= 0 ? devices <= 8 : devices <= per_node;
-        runs[n++] = (cost_measured){kind_of(t->row->arch), device_of(t->cluster),
-                                    cost_scale_name(devices, one ? 1 : 2),
-                                    1 / (1 + error)};
+        runs[n++] = (cost_measured){
+            kind_of(t->row->arch), device_of(t->cluster),
+            cost_scale_name(devices, one ? 1 : 2), 1 / (1 + error)};
     }
     cost_residuals_make(runs, n, c->arena, &made);
     json_t *root = json_object();

@@ -16,7 +16,9 @@ const char *cli_network_kind(const ir_graph *graph)
         scores += op_class == IR_CLASS_ATTENTION ||
                   graph->nodes.at[v].op == IR_OP_softmax;
     }
-    return scores > convolutions ? "transformer" : convolutions ? "cnn" : "other";
+    return scores > convolutions ? "transformer"
+           : convolutions        ? "cnn"
+                                 : "other";
 }
 
 /* ---- of this host: runs in the database ---- */
@@ -103,11 +105,10 @@ void cli_tell_interval(cli *c, const cli_plan *p, double iteration_s)
     const char *of =
         local ? "runs of this database on this host"
               : fs_printf(c->arena, "published runs (%s)", regime_text(c, &r));
-    json_object_set_new(c->result, "interval",
-                        json_pack("{s:f, s:f, s:i, s:s}", "low_s",
-                                  r.low * iteration_s, "high_s",
-                                  r.high * iteration_s, "rows", r.rows, "of",
-                                  of));
+    json_object_set_new(
+        c->result, "interval",
+        json_pack("{s:f, s:f, s:i, s:s}", "low_s", r.low * iteration_s,
+                  "high_s", r.high * iteration_s, "rows", r.rows, "of", of));
     cli_say(c,
             "uncertain       %s to %s: eight of ten of %d %s took %.3g to "
             "%.3g times what is predicted of them\n",

@@ -64,8 +64,7 @@ static void add_task(cli *c, const cli_plan *p, int32_t role, int32_t task,
     const double theirs = measured->demand[role][task].total_s;
     if (ours <= 0 && theirs <= 0)
         return;
-    cli_residual *one =
-        find(c, list, kind_of(t), name_of(p->model.graph, t));
+    cli_residual *one = find(c, list, kind_of(t), name_of(p->model.graph, t));
     one->firings += firings;
     one->predicted_s += firings * ours;
     one->measured_s += firings * theirs;
@@ -117,14 +116,13 @@ static void tell_json(cli *c, const cli_residuals *r)
     for (int32_t i = 0; i < r->n; i++) {
         const cli_residual *one = &r->at[i];
         json_array_append_new(
-            list, json_pack("{s:s, s:s, s:f, s:f, s:f}", "kind", one->kind,
-                            "what", one->what, "firings", one->firings,
-                            "predicted_s", one->predicted_s, "measured_s",
-                            one->measured_s));
+            list,
+            json_pack("{s:s, s:s, s:f, s:f, s:f}", "kind", one->kind, "what",
+                      one->what, "firings", one->firings, "predicted_s",
+                      one->predicted_s, "measured_s", one->measured_s));
     }
     json_object_set_new(c->result, "residuals", list);
-    json_object_set_new(c->result, "replayed_step_s",
-                        json_real(r->replayed_s));
+    json_object_set_new(c->result, "replayed_step_s", json_real(r->replayed_s));
 }
 
 static void row_of(report_table *t, const cli_residual *one)
@@ -146,9 +144,8 @@ static void row_of(report_table *t, const cli_residual *one)
 void cli_residuals_tell(cli *c, const cli_residuals *r, double measured_s)
 {
     enum { ROWS = 8 };
-    static const char *const header[] = {"per rank and step", "",
-                                         "firings",           "predicted",
-                                         "measured",          "error"};
+    static const char *const header[] = {
+        "per rank and step", "", "firings", "predicted", "measured", "error"};
     report_table t = {.arena = c->arena, .n_columns = 6, .header = header};
     cli_residual rest = {.what = "all others", .kind = ""};
     char text[32];
@@ -180,8 +177,8 @@ fs_status cli_residuals_keep(cli *c, const cli_residuals *r, fs_err *err)
     if (!cli_keeps(c))
         return FS_OK;
     for (int32_t i = 0; i < r->n; i++)
-        rows[i] = (store_residual){r->at[i].kind, r->at[i].what,
-                                   r->at[i].firings, r->at[i].predicted_s,
-                                   r->at[i].measured_s};
+        rows[i] =
+            (store_residual){r->at[i].kind, r->at[i].what, r->at[i].firings,
+                             r->at[i].predicted_s, r->at[i].measured_s};
     return store_residuals(c->db, c->run, rows, r->n, err);
 }

@@ -75,8 +75,8 @@ static void take_run(void *ctx, int n, const char *const *columns,
     (void)columns;
     if (!values[0] || !values[1])
         return;
-    ran *one = find(r, values[0],
-                    fs_printf(arena, "%s%s", values[1], r->within));
+    ran *one =
+        find(r, values[0], fs_printf(arena, "%s%s", values[1], r->within));
     double *all = fs_new(arena, double, one->n + 1);
     for (int32_t i = 0; i < one->n; i++)
         all[i] = one->measured[i];
@@ -238,9 +238,9 @@ static int by_error(const void *a, const void *b)
 
 static void plan_table(cli *c, const reading *r)
 {
-    static const char *const header[] = {
-        "plan",     "network", "ranks",  "runs",  "measured",
-        "predicted", "error",  "replayed", "error"};
+    static const char *const header[] = {"plan",  "network",  "ranks",
+                                         "runs",  "measured", "predicted",
+                                         "error", "replayed", "error"};
     report_table t = {.arena = c->arena, .n_columns = 9, .header = header};
     for (int32_t i = 0; i < r->plans.n; i++) {
         const ran *p = &r->plans.at[i];
@@ -251,12 +251,10 @@ static void plan_table(cli *c, const reading *r)
         report_table_cell(&t, "%d", p->n);
         report_table_cell(&t, "%s", fs_human_seconds(text, p->median));
         report_table_cell(&t, "%s", fs_human_seconds(text, p->predicted));
-        report_table_cell(&t, "%+.1f %%",
-                          100 * (p->predicted / p->median - 1));
-        report_table_cell(&t, "%s",
-                          isfinite(p->replayed)
-                              ? fs_human_seconds(text, p->replayed)
-                              : "");
+        report_table_cell(&t, "%+.1f %%", 100 * (p->predicted / p->median - 1));
+        report_table_cell(
+            &t, "%s",
+            isfinite(p->replayed) ? fs_human_seconds(text, p->replayed) : "");
         report_table_cell(&t, "%s",
                           percent(c->arena, p->replayed / p->median - 1));
     }
@@ -267,7 +265,7 @@ static void plan_table(cli *c, const reading *r)
 static void model_table(cli *c, const of_model *models, int32_t n)
 {
     static const char *const header[] = {
-        "network", "plans",  "median error", "mean",   "replayed", "memory",
+        "network", "plans",  "median error", "mean",    "replayed",  "memory",
         "tau",     "regret", "noise",        "its tau", "its regret"};
     report_table t = {.arena = c->arena, .n_columns = 11, .header = header};
     for (int32_t i = 0; i < n; i++) {

@@ -204,7 +204,8 @@ static const char *demand_note(const plan_demand *d, double times,
                                    d->latency_s, d->launch_s};
     fs_text text = {.arena = arena};
     char seconds[32];
-    fs_text_add(&text, "%sbound by %s:", d->known != PLAN_BY_FORMULA ? "as measured, " : "",
+    fs_text_add(&text, "%sbound by %s:",
+                d->known != PLAN_BY_FORMULA ? "as measured, " : "",
                 names[bound_of(d)]);
     for (int32_t b = 0; b < BOUNDS; b++)
         if (figure[b] > 0)

@@ -319,10 +319,9 @@ static plan_demand estimated(const cost_model *model, int32_t g,
     ir_node_flow(piece->graph, piece->node, piece->sig, piece->mesh, &work);
     if (widens(&group->device, &work)) /* what floats are copied to */
         work.scratch_bytes = cost_widened_scratch(model, piece);
-    return !points.n ? roofline(&group->device, op, &work, true)
-           : piece->node->chain
-               ? measured_chain(model, g, piece, &work)
-               : measured(&group->device, points, op, &work);
+    return !points.n            ? roofline(&group->device, op, &work, true)
+           : piece->node->chain ? measured_chain(model, g, piece, &work)
+                                : measured(&group->device, points, op, &work);
 }
 
 plan_demand cost_op_on(const cost_model *model, int32_t g,
@@ -330,10 +329,9 @@ plan_demand cost_op_on(const cost_model *model, int32_t g,
 {
     const hw_group *group = &model->cluster->groups[g];
     const hw_point *exact = cost_forms_find(model->forms, g, piece);
-    plan_demand demand =
-        exact ? lasting(&group->device, piece->node->op, exact->seconds,
-                        PLAN_MEASURED)
-              : estimated(model, g, piece);
+    plan_demand demand = exact ? lasting(&group->device, piece->node->op,
+                                         exact->seconds, PLAN_MEASURED)
+                               : estimated(model, g, piece);
     demand.on_core = group->cores_per_node > 0;
     return demand;
 }

@@ -144,9 +144,10 @@ static plan_demand collective(const cost_model *model, const plan_stage *stage,
 plan_demand cost_box_step(const cost_model *model, const plan_stage *stage,
                           const plan_box_step *step)
 {
-    plan_demand demand = plan_box_is_collective(step->kind)
-                             ? collective(model, stage, step)
-                             : local_copy(model, stage, (double)step->bytes_out);
+    plan_demand demand =
+        plan_box_is_collective(step->kind)
+            ? collective(model, stage, step)
+            : local_copy(model, stage, (double)step->bytes_out);
     cost_wait_for_slowest(model, stage, &demand);
     return demand;
 }

@@ -77,7 +77,8 @@ typedef struct cost_piece {
 } cost_piece;
 plan_demand cost_op_on(const cost_model *model, int32_t g,
                        const cost_piece *piece);
-/* Points that were measured of one form each (forms.c); NULL: there are none. */
+/* Points that were measured of one form each (forms.c); NULL: there are none.
+ */
 typedef struct cost_forms cost_forms;
 const cost_forms *cost_forms_create(const hw_cluster *cluster, fs_arena *arena);
 bool cost_forms_any(const cost_forms *forms, int32_t g, ir_op_kind op);

@@ -17,7 +17,9 @@ enum { N_TOLD = sizeof told / sizeof told[0] };
 
 const char *cost_scale_name(int32_t devices, int32_t nodes)
 {
-    return devices < 2 ? "one device" : nodes < 2 ? "one node" : "several nodes";
+    return devices < 2 ? "one device"
+           : nodes < 2 ? "one node"
+                       : "several nodes";
 }
 
 static int compare_doubles(const void *a, const void *b)

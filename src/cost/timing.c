@@ -74,10 +74,9 @@ void cost_timing_meet(const cost_model *model, const plan *p,
                                task->kind == PLAN_RECV ||
                                (task->kind == PLAN_BOX &&
                                 plan_box_is_collective(task->box.kind));
-            const double times = task->kind == PLAN_BOX &&
-                                         task->box.kind == PLAN_ALL_REDUCE
-                                     ? 2
-                                     : 1;
+            const double times =
+                task->kind == PLAN_BOX && task->box.kind == PLAN_ALL_REDUCE ? 2
+                                                                            : 1;
             plan_demand *demand = &timing->demand[r][i];
             if (task->kind == PLAN_COMPUTE || task->kind == PLAN_BOX)
                 cost_wait_for_slowest(model, stage, demand);

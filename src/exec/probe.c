@@ -1,7 +1,7 @@
 /* Measures this machine with the kernels that will run on it: the cost model
  * interpolates between these points. */
 #include "config.h"
-#include "exec/exec.h"
+#include "exec/calibrate.h"
 
 #include "base/clock.h"
 #include "exec/probe.h"

@@ -3,15 +3,13 @@
 #ifndef FS_EXEC_PROBE_H
 #define FS_EXEC_PROBE_H
 
-#include "exec/exec.h"
+#include "exec/calibrate.h"
 #include "ir/train.h"
 
 /* Elements of each operand of the addition that tells the memory's rate. */
 enum { EXEC_MEMORY_PROBE = 8 << 20 };
 
 typedef FS_VEC(hw_sample) exec_samples;
-
-
 
 /* A transformer block with embedding and loss, trained by `optimizer`. Sizes:
  * samples, length, width, heads (width is a multiple), words. */

@@ -145,7 +145,8 @@ static double memory_rate(const point_list *points)
 {
     const double work = 3.0 * sizeof(float) * EXEC_MEMORY_PROBE;
     for (int32_t i = 0; i < points->n; i++)
-        if (points->at[i].work == work && strcmp(points->at[i].what, "add") == 0)
+        if (points->at[i].work == work &&
+            strcmp(points->at[i].what, "add") == 0)
             return work / points->at[i].seconds;
     return best_rate(points, "add");
 }
@@ -286,8 +287,8 @@ static void add_sample(fs_arena *arena, exec_samples *list, hw_sample sample)
         hw_sample *one = &list->at[i];
         if (one->form != sample.form || strcmp(one->what, sample.what) != 0)
             continue;
-        one->seconds = (one->seconds * one->count + sample.seconds) /
-                       (one->count + 1);
+        one->seconds =
+            (one->seconds * one->count + sample.seconds) / (one->count + 1);
         one->count++;
         return;
     }
@@ -321,8 +322,7 @@ static void add_compute(const ir_graph *graph, const plan *p,
                         double seconds, int32_t pass, fs_arena *arena,
                         exec_samples *list)
 {
-    const plan_stage *stage =
-        &p->strategy->stages[plan_task_stage(role, task)];
+    const plan_stage *stage = &p->strategy->stages[plan_task_stage(role, task)];
     const exec_probe_piece piece = {graph, task->node,
                                     p->strategy->sig[task->node], stage->mesh};
     hw_sample sample;

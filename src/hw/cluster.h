@@ -56,8 +56,8 @@ typedef struct hw_group {
     double jitter; /* of ranks that work between meetings, where each has a core
                       of its own: cost_slowest_of(n) times this is what n take
                       longer than one's own tasks add up to, measured */
-    double process_bytes; /* that a rank's process has resident beside its arena,
-                             measured; 0: not known */
+    double process_bytes;   /* that a rank's process has resident beside its
+                               arena,   measured; 0: not known */
     int32_t cores_per_node; /* > 0: the devices of a node are processes that
                                share this many cores; 0: they share nothing */
     hw_wiring wiring;
@@ -74,9 +74,9 @@ typedef struct hw_cluster {
                               at most. 0 means 1 */
     hw_fabric fabric;
     int32_t n_devices, n_nodes;
-    const char *host; /* probed host's name, else NULL */
+    const char *host;    /* probed host's name, else NULL */
     const char *machine; /* fingerprint of what was measured, or NULL */
-    uint64_t digest;  /* of its JSON form, name and host left out */
+    uint64_t digest;     /* of its JSON form, name and host left out */
 } hw_cluster;
 
 /* `spec` is a path ending in .json (hw_cluster_file; else NULL), so much of it

@@ -106,8 +106,8 @@ static fs_status read_form(const fs_json *in, fs_err *err, uint64_t *out)
 static fs_status read_point(const fs_json *list, size_t i, fs_arena *arena,
                             fs_err *err, hw_point *out)
 {
-    static const char *const keys[] = {"what",  "work", "seconds", "deviation_s",
-                                       "count", "form", NULL};
+    static const char *const keys[] = {
+        "what", "work", "seconds", "deviation_s", "count", "form", NULL};
     fs_json point;
     int64_t count = 0;
     FS_TRY(fs_json_item(list, i, err, &point));
@@ -216,9 +216,9 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
                             fs_err *err, hw_group *out)
 {
     static const char *const keys[] = {
-        "nodes", "devices_per_node", "cores_per_node", "turn_s", "jitter",
-        "process_bytes", "device", "inner", "memory", "wiring", "collectives",
-        NULL};
+        "nodes",  "devices_per_node", "cores_per_node", "turn_s",
+        "jitter", "process_bytes",    "device",         "inner",
+        "memory", "wiring",           "collectives",    NULL};
     fs_json in;
     int64_t nodes, devices, cores = 0;
     FS_TRY(fs_json_item(list, i, err, &in));

@@ -33,9 +33,8 @@ fs_status store_step(store_db *db, sqlite3_stmt *statement, fs_err *err);
  * that they all have. */
 typedef fs_status store_rows(store_db *db, sqlite3_stmt *statement,
                              const void *what, int64_t run, fs_err *err);
-fs_status store_in_transaction(store_db *db, const char *sql,
-                               store_rows *rows, const void *what, int64_t run,
-                               fs_err *err);
+fs_status store_in_transaction(store_db *db, const char *sql, store_rows *rows,
+                               const void *what, int64_t run, fs_err *err);
 void store_now(char out[32]); /* UTC, ISO 8601 */
 /* Prepare, bind, step, finalize. */
 fs_status store_write(store_db *db, const char *sql, fs_err *err,

@@ -30,8 +30,8 @@ static fs_status write_samples(store_db *db, sqlite3_stmt *statement,
     for (int32_t i = 0; i < rows->n; i++) {
         const store_sample *s = &rows->at[i];
         store_bind(statement, "xtxtirrit", rows->fingerprint, s->what, s->form,
-                   s->in_step ? "step" : "alone", (int64_t)s->pass, s->work, s->seconds, (int64_t)s->count,
-                   now);
+                   s->in_step ? "step" : "alone", (int64_t)s->pass, s->work,
+                   s->seconds, (int64_t)s->count, now);
         FS_TRY(store_step(db, statement, err));
     }
     return FS_OK;
@@ -50,14 +50,14 @@ static store_sample sample_of_row(sqlite3_stmt *row, fs_arena *arena)
 {
     const char *form = (const char *)sqlite3_column_text(row, 1);
     return (store_sample){
-        .what =
-            fs_strdup(arena, (const char *)sqlite3_column_text(row, 0)),
+        .what = fs_strdup(arena, (const char *)sqlite3_column_text(row, 0)),
         .form = strtoull(form ? form : "0", NULL, 16),
         .pass = sqlite3_column_int(row, 2),
         .work = sqlite3_column_double(row, 3),
         .seconds = sqlite3_column_double(row, 4),
         .count = sqlite3_column_int(row, 5),
-        .in_step = strcmp((const char *)sqlite3_column_text(row, 6), "step") == 0,
+        .in_step =
+            strcmp((const char *)sqlite3_column_text(row, 6), "step") == 0,
     };
 }
 

@@ -166,9 +166,8 @@ fs_status store_cache_put(store_db *db, const char *key, const char *json,
                        "ttt", key, json, now);
 }
 
-fs_status store_in_transaction(store_db *db, const char *sql,
-                               store_rows *rows, const void *what, int64_t run,
-                               fs_err *err)
+fs_status store_in_transaction(store_db *db, const char *sql, store_rows *rows,
+                               const void *what, int64_t run, fs_err *err)
 {
     FS_TRY(store_exec(db, "BEGIN IMMEDIATE", "writing", err));
     sqlite3_stmt *statement = NULL;
@@ -199,7 +198,7 @@ fs_status store_losses(store_db *db, int64_t run, const store_steps *steps,
                        fs_err *err)
 {
     return store_in_transaction(db, "INSERT INTO steps VALUES(?,?,?,?,?)",
-                          write_steps, steps, run, err);
+                                write_steps, steps, run, err);
 }
 
 static fs_status write_events(store_db *db, sqlite3_stmt *statement,
@@ -220,8 +219,9 @@ static fs_status write_events(store_db *db, sqlite3_stmt *statement,
 fs_status store_trace(store_db *db, int64_t run, const plan_trace *trace,
                       fs_err *err)
 {
-    return store_in_transaction(db, "INSERT INTO events VALUES(?,?,?,?,?,?,?,?,?)",
-                          write_events, trace, run, err);
+    return store_in_transaction(db,
+                                "INSERT INTO events VALUES(?,?,?,?,?,?,?,?,?)",
+                                write_events, trace, run, err);
 }
 
 typedef struct timing_rows {
@@ -249,8 +249,9 @@ fs_status store_timing(store_db *db, int64_t run, const plan *p,
                        const plan_timing *timing, fs_err *err)
 {
     timing_rows rows = {p, timing};
-    return store_in_transaction(db, "INSERT INTO timings VALUES(?,?,?,?,?,?,?,?,?,?)",
-                          write_timing, &rows, run, err);
+    return store_in_transaction(
+        db, "INSERT INTO timings VALUES(?,?,?,?,?,?,?,?,?,?)", write_timing,
+        &rows, run, err);
 }
 
 typedef struct residual_rows {
@@ -276,5 +277,5 @@ fs_status store_residuals(store_db *db, int64_t run, const store_residual *rows,
 {
     const residual_rows all = {rows, n};
     return store_in_transaction(db, "INSERT INTO residuals VALUES(?,?,?,?,?,?)",
-                          write_residuals, &all, run, err);
+                                write_residuals, &all, run, err);
 }
