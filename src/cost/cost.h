@@ -52,9 +52,6 @@ typedef struct cost_place {
 cost_place cost_place_of(const cost_model *model, const plan_stage *from,
                          const plan_stage *to);
 
-/* The largest of n draws of a normal distribution, in deviations, on average.
- */
-double cost_slowest_of(int32_t n);
 /* Adds to a demand on a stage's ranks that each has a core of its own what they
  * wait for the slowest of them (hw_group's jitter). Done by cost_op and
  * cost_box_step. */

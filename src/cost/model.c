@@ -399,17 +399,11 @@ plan_demand cost_op(const cost_model *model, const ir_graph *graph,
     return demand;
 }
 
-/* Within 0.07 of the exact value from n = 2 on. */
-double cost_slowest_of(int32_t n)
-{
-    return n > 1 ? sqrt(2 * log(n)) - 0.55 : 0;
-}
-
 void cost_wait_for_slowest(const cost_model *model, const plan_stage *stage,
                            plan_demand *demand)
 {
     const cost_groups range = cost_groups_of(model, stage);
-    const double slowest = cost_slowest_of(ir_mesh_size(&stage->mesh));
+    const double slowest = hw_slowest_of(ir_mesh_size(&stage->mesh));
     double jitter = 0;
     for (int32_t g = range.first; g <= range.last; g++) {
         const hw_group *group = &model->cluster->groups[g];

@@ -266,18 +266,11 @@ static void bound_by_host(const under *u)
     }
 }
 
-/* The largest of n draws of a normal distribution, in deviations, on average:
- * within 0.07 of the exact value from n = 2 on. */
-static double largest_of(int32_t n)
-{
-    return n > 1 ? sqrt(2 * log(n)) - 0.55 : 0;
-}
-
 /* Who meets others waits for the slowest. */
 static void wait_for_slowest(const under *u)
 {
     const double times =
-        1 + u->framework->jitter * largest_of(u->role->n_ranks);
+        1 + u->framework->jitter * hw_slowest_of(u->role->n_ranks);
     for (int32_t i = 0; i < u->role->n_tasks; i++) {
         plan_demand *d = &u->demand[i];
         if (u->role->tasks[i].kind != PLAN_COMPUTE)

@@ -175,7 +175,7 @@ static double jitter_of(const point_list *forms)
         const int32_t ranks = ranks_of(p, EXEC_PACE);
         if (ranks < 2)
             continue;
-        sum += (p->seconds / p->work - 1) / (sqrt(2 * log(ranks)) - 0.55);
+        sum += (p->seconds / p->work - 1) / hw_slowest_of(ranks);
         n++;
     }
     return n ? fmax(0, sum / n) : 0;

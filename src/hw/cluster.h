@@ -54,7 +54,7 @@ typedef struct hw_group {
                        ranks takes beyond their work and messages, measured; a
                        rank that waits has given its core up */
     double jitter; /* of ranks that work between meetings, where each has a core
-                      of its own: cost_slowest_of(n) times this is what n take
+                      of its own: hw_slowest_of(n) times this is what n take
                       longer than one's own tasks add up to, measured */
     double process_bytes;   /* that a rank's process has resident beside its
                                arena,   measured; 0: not known */
@@ -124,6 +124,10 @@ const hw_link *hw_link_between(const hw_cluster *cluster, int32_t a, int32_t b);
 /* By how much a device's compute slows when `active` devices of its node
  * compute at once: max(1, active / cores), 1 where nothing is shared. */
 double hw_core_share(const hw_group *group, int32_t active);
+
+/* The largest of n draws of a normal distribution, in deviations, on average.
+ */
+double hw_slowest_of(int32_t n);
 
 /* Which of `cores` cores a process is bound to that is number `local` of
  * `processes` on its host; -1: it may use all. Only those that outnumber the
