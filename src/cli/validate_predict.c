@@ -25,10 +25,10 @@ static fs_status open_cluster(cli *c, const validate_case *t, hw_cluster **out,
         cluster->outer.bandwidth_bps = usable * t->outer_bps;
         cluster->nics_per_node = t->nics;
     }
-    if (t->tf32 && device->tf32_flops > 0) {
-        device->fp32_flops = device->tf32_flops;
-        device->fp32_efficiency = 0;
-    }
+    device->uses_tf32 = t->tf32 && device->tf32_flops > 0;
+    if (t->source && t->source->device &&
+        strcmp(t->source->device, device->name) == 0)
+        device->matmul_efficiency = t->source->matmul_efficiency;
     FS_TRY(hw_collectives_open(c->data_dir, c->arena, &c->err,
                                &cluster->groups[0]));
     *limit = (int64_t)device->memory_bytes;

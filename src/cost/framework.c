@@ -37,6 +37,12 @@ static fs_status read_passes(const fs_json *in, const char *key, double high,
     return read_figure(&passes, "backward", high, err, &out[1]);
 }
 
+static fs_status read_flag(const fs_json *in, const char *key, fs_err *err,
+                           bool *out)
+{
+    return fs_json_has(in, key) ? fs_json_bool(in, key, err, out) : FS_OK;
+}
+
 static fs_status read_matches(const fs_json *in, fs_arena *arena, fs_err *err,
                               cost_framework *out)
 {
@@ -104,6 +110,10 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "gradient_bytes",
                                        "score_kept_bytes",
                                        "extra_kept_bytes",
+                                       "score_depth",
+                                       "transposes",
+                                       "joins_products",
+                                       "takes_first_gradient",
                                        NULL};
     const char *attention;
     double multiple = 1, kernels[2] = {1, 1};
@@ -122,8 +132,13 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(read_passes(in, "score_bytes", 1e3, err, out->score_bytes));
     FS_TRY(read_passes(in, "attention_kernels", 1e3, err, kernels));
     FS_TRY(read_passes(in, "extra_bytes", 1e4, err, out->extra_bytes));
-    FS_TRY(read_figure(in, "attention_efficiency", 1, err,
-                       &out->attention_efficiency));
+    FS_TRY(read_passes(in, "attention_efficiency", 4, err,
+                       out->attention_efficiency));
+    FS_TRY(read_figure(in, "score_depth", 1e4, err, &out->score_depth));
+    FS_TRY(read_passes(in, "transposes", 1, err, out->transposes));
+    FS_TRY(read_flag(in, "joins_products", err, &out->joins_products));
+    FS_TRY(
+        read_flag(in, "takes_first_gradient", err, &out->takes_first_gradient));
     FS_TRY(fs_json_bool(in, "narrow", err, &out->narrow));
     FS_TRY(read_figure(in, "loss_bytes", 1e4, err, &out->loss_bytes));
     FS_TRY(
@@ -153,7 +168,8 @@ fs_status cost_framework_read(const char *path, fs_arena *arena, fs_err *err,
     json_t *root;
     FS_TRY(fs_json_load(path, err, &root));
     fs_json in = fs_json_root(path, root);
-    *out = (cost_framework){.attention_efficiency = 1};
+    *out =
+        (cost_framework){.attention_efficiency = {1, 1}, .transposes = {1, 1}};
     fs_status status = json_is_object(root)
                            ? read_fields(&in, arena, err, out)
                            : fs_fail(err, FS_INVALID,

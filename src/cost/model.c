@@ -267,7 +267,8 @@ static plan_demand roofline(const hw_device *device, ir_op_kind op,
         .launch_s = device->launch_s,
         .compute_s = rate > 0 ? (double)work->flop / rate : 0,
         .memory_s = bytes / (device->memory_bps * device->memory_efficiency)};
-    if (dense && tiled && device->units && work->product.groups)
+    const bool product = dense && ir_op_class_of(op) != IR_CLASS_ATTENTION;
+    if (product && tiled && device->units && work->product.groups)
         out.compute_s = fmax(
             out.compute_s, cost_product_seconds(device, &work->product, rate));
     out.total_s = out.launch_s + fmax(out.compute_s, out.memory_s);

@@ -26,7 +26,7 @@ static const hw_group *locate(const hw_cluster *cluster, int32_t device,
 
 double hw_device_flops(const hw_device *device)
 {
-    if (device->fp32_flops > 0)
+    if (device->fp32_flops > 0 && !device->uses_tf32)
         return device->fp32_flops;
     if (device->tf32_flops > 0)
         return device->tf32_flops;
@@ -47,7 +47,8 @@ double hw_device_narrow_flops(const hw_device *device, bool bf16)
 
 double hw_device_efficiency(const hw_device *device, bool narrow)
 {
-    return narrow || device->fp32_flops <= 0 || device->fp32_efficiency <= 0
+    return narrow || device->uses_tf32 || device->fp32_flops <= 0 ||
+                   device->fp32_efficiency <= 0
                ? device->matmul_efficiency
                : device->fp32_efficiency;
 }

@@ -27,6 +27,7 @@ typedef struct hw_device {
     /* Dense nominal peaks, 16-bit ones with sums in fp32; 0: it widens these
      * floats. */
     double fp32_flops, tf32_flops, bf16_flops, fp16_flops;
+    bool uses_tf32;           /* products of floats run so */
     double matmul_efficiency; /* measured best / nominal, in (0, 1] */
     double fp32_efficiency;   /* likewise of products of floats on units of
                                  their own; 0: the same */
@@ -103,8 +104,8 @@ fs_status hw_cluster_probe(int32_t ranks, fs_arena *arena, fs_err *err,
  * for. */
 const char *hw_host_facts(const hw_cluster *probed, fs_arena *arena);
 
-/* The peak at which fp32 ops run: the fp32 one; a device without has tf32, or
- * else one of 16 bits. */
+/* The peak at which fp32 ops run: the fp32 one; a device without, or that is
+ * told to use it, has tf32, or else one of 16 bits. */
 double hw_device_flops(const hw_device *device);
 /* That at which ops on bf16, or else on fp16, run: their own; a device without
  * computes with them in fp32, which they are widened to. */
