@@ -10,8 +10,9 @@
 
 /* A row as it stands. Numbers: 0 where the cell is empty; measured ones NAN. */
 typedef struct validate_row {
-    const char *id, *source, *task, *model, *arch, *gpu, *inter_link, *schedule,
-        *recompute, *precision, *framework, *status, *vpp, *seq_len, *mem_kind;
+    const char *id, *source, *source_ref, *evidence, *task, *model, *arch, *gpu,
+        *inter_link, *schedule, *recompute, *precision, *framework, *status,
+        *vpp, *seq_len, *mem_kind;
     int64_t layers, hidden, ffn, heads, kv_heads, vocab, global_batch,
         micro_batch, grad_accum, gpus, gpu_mem_gb, gpus_per_node, tp, pp, dp,
         cp, ep, seq_par, zero_stage;
@@ -45,13 +46,15 @@ typedef struct validate_case {
     double measured_s; /* NAN: no time is told */
     double measured_bytes;
     bool of_process;     /* these are the whole process's */
+    bool simulated;      /* by another simulator: nothing that was measured */
     bool out_of_memory;  /* is what was measured */
     const char *assumed; /* what the row does not tell and was taken; "" */
 } validate_case;
 /* What is known of a source's cluster beyond its rows: constants that were
  * fitted to it, few, and listed. */
 typedef struct validate_source {
-    const char *match;       /* part of the source's name */
+    const char *match; /* part of the source's name, or of where in it */
+    const cost_framework *framework, *instead_of; /* in the place of; NULL */
     double outer_efficiency; /* of the wire between nodes; 0: as usual */
     double jitter;           /* cost_framework's; NAN: as the framework's */
     int32_t n_constants;
@@ -108,6 +111,7 @@ void validate_anchor(const validate_case *cases, int32_t n,
 /* ---- scores ---- */
 typedef struct validate_score {
     const char *source;
+    bool simulated; /* rows that were: they count for nothing beyond this */
     int32_t rows,
         stated; /* predicted; and all of the source that tell a time */
     double mape, worst, bias; /* mean of |error|, largest |error|, mean error */

@@ -84,6 +84,7 @@ static bool take_measured(reader *r)
     out->out_of_memory = is_out_of_memory(row);
     out->measured_s = time_of(row, atoll(row->seq_len));
     out->measured_bytes = row->peak_mem_gb * 0x1p30;
+    out->simulated = has(row->evidence, "simulated");
     out->of_process =
         has(row->mem_kind, "smi") || has(row->mem_kind, "process");
     if (out->out_of_memory)
@@ -393,6 +394,8 @@ static bool take_recompute(reader *r)
     const char *how = r->row->recompute;
     validate_case *out = r->out;
     out->recompute = "";
+    if (out->framework && !out->framework->recomputes)
+        return true;
     if (has(how, "full") || has(how, "block"))
         out->recompute = "block";
     else if (has(how, "selective"))
@@ -403,6 +406,17 @@ static bool take_recompute(reader *r)
 }
 
 /* ---- the framework ---- */
+
+/* Which streams collectives run on may hang on the plan. */
+static void take_streams(reader *r)
+{
+    const cost_framework *f = r->out->framework;
+    if (!f || !f->tensor_alone || r->out->recipe.tp <= 1)
+        return;
+    cost_framework *own = fs_memdup(r->arena, f, sizeof *f);
+    own->overlaps = own->own_stream = false;
+    r->out->framework = own;
+}
 
 static fs_status read_share(const fs_json *in, const char *key, fs_err *err,
                             int32_t *n, double *out)
@@ -416,15 +430,35 @@ static fs_status read_share(const fs_json *in, const char *key, fs_err *err,
                : fs_json_fail(in, key, err, "is %g, must be from 0 to 1", *out);
 }
 
-static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
-                             fs_err *err, validate_source *out)
+static fs_status read_framework(const fs_json *in, const char *key,
+                                const validate_frameworks *all, fs_err *err,
+                                const cost_framework **out)
 {
-    static const char *const keys[] = {"match", "outer_efficiency", "jitter",
-                                       "fitted_on", NULL};
+    const char *name;
+    if (!fs_json_has(in, key))
+        return FS_OK;
+    FS_TRY(fs_json_text(in, key, err, &name));
+    for (int32_t i = 0; i < all->n; i++)
+        if (strcmp(all->at[i].name, name) == 0) {
+            *out = &all->at[i];
+            return FS_OK;
+        }
+    return fs_json_fail(in, key, err, "is '%.80s', which is not known", name);
+}
+
+static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
+                             fs_err *err, validate_frameworks *all)
+{
+    validate_source *out = &all->sources[i];
+    static const char *const keys[] = {
+        "match",     "outer_efficiency", "jitter", "instead_of",
+        "framework", "fitted_on",        NULL};
     fs_json in;
     out->jitter = NAN;
     FS_TRY(fs_json_item(list, i, err, &in));
     FS_TRY(fs_json_keys(&in, keys, err));
+    FS_TRY(read_framework(&in, "framework", all, err, &out->framework));
+    FS_TRY(read_framework(&in, "instead_of", all, err, &out->instead_of));
     FS_TRY(fs_json_strdup(&in, "match", arena, err, &out->match));
     FS_TRY(fs_json_strdup(&in, "fitted_on", arena, err, &out->fitted_on));
     FS_TRY(read_share(&in, "outer_efficiency", err, &out->n_constants,
@@ -443,7 +477,7 @@ static fs_status read_sources(const char *path, fs_arena *arena, fs_err *err,
     const size_t n = status == FS_OK ? json_array_size(list.value) : 0;
     out->sources = fs_new(arena, validate_source, n);
     for (size_t i = 0; i < n && status == FS_OK; i++)
-        status = read_source(&list, i, arena, err, &out->sources[i]);
+        status = read_source(&list, i, arena, err, out);
     out->n_sources = (int32_t)n;
     json_decref(root);
     return status;
@@ -487,8 +521,11 @@ static void take_source(reader *r, const validate_frameworks *all)
 {
     for (int32_t i = 0; i < all->n_sources; i++) {
         const validate_source *s = &all->sources[i];
-        if (!has(r->row->source, s->match))
+        if (!has(r->row->source, s->match) &&
+            !has(r->row->source_ref, s->match))
             continue;
+        if (s->framework && s->instead_of == r->out->framework)
+            r->out->framework = s->framework;
         r->out->outer_efficiency = s->outer_efficiency;
         if (isnan(s->jitter) || !r->out->framework)
             continue;
@@ -517,6 +554,7 @@ void validate_understand(const validate_row *row, const char *data_dir,
         take_degrees(&r) && take_batches(&r) && take_schedule(&r) &&
         take_interleave(&r) && take_precision(&r))
         take_recompute(&r);
+    take_streams(&r);
     if (has(row->arch, "cnn"))
         out->optimizer = "momentum";
     if (r.assumed.n)

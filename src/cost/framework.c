@@ -37,6 +37,13 @@ static fs_status read_passes(const fs_json *in, const char *key, double high,
     return read_figure(&passes, "backward", high, err, &out[1]);
 }
 
+/* One that a file may leave out stays as it is. */
+static fs_status read_flag(const fs_json *in, const char *key, fs_err *err,
+                           bool *out)
+{
+    return fs_json_has(in, key) ? fs_json_bool(in, key, err, out) : FS_OK;
+}
+
 static fs_status read_matches(const fs_json *in, fs_arena *arena, fs_err *err,
                               cost_framework *out)
 {
@@ -75,6 +82,33 @@ static fs_status read_collectives(const fs_json *in, fs_err *err,
     return FS_OK;
 }
 
+/* Bytes moved per score and kernels, as usual and without the fused softmax. */
+static fs_status read_attention(const fs_json *in, fs_err *err,
+                                cost_framework *out)
+{
+    double kernels[2] = {1, 1}, unfused[2] = {1, 1}, multiple = 0;
+    FS_TRY(read_passes(in, "score_bytes", 1e3, err, out->score_bytes));
+    FS_TRY(read_passes(in, "attention_kernels", 1e3, err, kernels));
+    FS_TRY(read_figure(in, "fused_multiple", 1e3, err, &multiple));
+    FS_TRY(read_passes(in, "unfused_bytes", 1e3, err, out->unfused_bytes));
+    FS_TRY(read_passes(in, "unfused_kernels", 1e3, err, unfused));
+    out->fused_multiple = (int32_t)multiple;
+    for (int32_t k = 0; k < 2; k++) {
+        out->attention_kernels[k] = (int32_t)kernels[k];
+        out->unfused_kernels[k] = (int32_t)unfused[k];
+    }
+    return FS_OK;
+}
+
+static fs_status read_streams(const fs_json *in, fs_err *err,
+                              cost_framework *out)
+{
+    FS_TRY(fs_json_bool(in, "overlaps", err, &out->overlaps));
+    out->own_stream = out->overlaps;
+    FS_TRY(read_flag(in, "own_stream", err, &out->own_stream));
+    return read_flag(in, "tensor_alone", err, &out->tensor_alone);
+}
+
 static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                              cost_framework *out)
 {
@@ -87,6 +121,9 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "attention",
                                        "score_bytes",
                                        "attention_kernels",
+                                       "fused_multiple",
+                                       "unfused_bytes",
+                                       "unfused_kernels",
                                        "extra_bytes",
                                        "update_bytes",
                                        "bucket_bytes",
@@ -102,11 +139,15 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "jitter",
                                        "gather_bps",
                                        "gradient_bytes",
+                                       "own_stream",
+                                       "tensor_alone",
+                                       "gap_s",
+                                       "recomputes",
                                        "score_kept_bytes",
                                        "extra_kept_bytes",
                                        NULL};
     const char *attention;
-    double multiple = 1, kernels[2] = {1, 1};
+    double multiple = 1;
     FS_TRY(fs_json_keys(in, keys, err));
     FS_TRY(fs_json_strdup(in, "name", arena, err, &out->name));
     FS_TRY(fs_json_strdup(in, "about", arena, err, &out->about));
@@ -119,8 +160,7 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
     if (!out->attention_apart && strcmp(attention, "fused") != 0)
         return fs_json_fail(in, "attention", err,
                             "is '%s', must be apart or fused", attention);
-    FS_TRY(read_passes(in, "score_bytes", 1e3, err, out->score_bytes));
-    FS_TRY(read_passes(in, "attention_kernels", 1e3, err, kernels));
+    FS_TRY(read_attention(in, err, out));
     FS_TRY(read_passes(in, "extra_bytes", 1e4, err, out->extra_bytes));
     FS_TRY(read_figure(in, "attention_efficiency", 1, err,
                        &out->attention_efficiency));
@@ -133,7 +173,9 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(read_figure(in, "bucket_bytes", 1e15, err, &out->bucket_bytes));
     FS_TRY(read_figure(in, "gradient_bytes", 8, err, &out->gradient_bytes));
     FS_TRY(read_figure(in, "jitter", 1, err, &out->jitter));
-    FS_TRY(fs_json_bool(in, "overlaps", err, &out->overlaps));
+    FS_TRY(read_streams(in, err, out));
+    FS_TRY(read_figure(in, "gap_s", 1, err, &out->gap_s));
+    FS_TRY(read_flag(in, "recomputes", err, &out->recomputes));
     FS_TRY(
         read_figure(in, "score_kept_bytes", 1e3, err, &out->score_kept_bytes));
     FS_TRY(
@@ -142,8 +184,6 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(read_figure(in, "fragmentation", 1, err, &out->fragmentation));
     FS_TRY(read_figure(in, "vocab_multiple", 1e6, err, &multiple));
     out->vocab_multiple = (int64_t)fmax(1, multiple);
-    for (int32_t k = 0; k < 2; k++)
-        out->attention_kernels[k] = (int32_t)kernels[k];
     return FS_OK;
 }
 
@@ -153,7 +193,7 @@ fs_status cost_framework_read(const char *path, fs_arena *arena, fs_err *err,
     json_t *root;
     FS_TRY(fs_json_load(path, err, &root));
     fs_json in = fs_json_root(path, root);
-    *out = (cost_framework){.attention_efficiency = 1};
+    *out = (cost_framework){.attention_efficiency = 1, .recomputes = true};
     fs_status status = json_is_object(root)
                            ? read_fields(&in, arena, err, out)
                            : fs_fail(err, FS_INVALID,
