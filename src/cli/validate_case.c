@@ -145,6 +145,8 @@ static int64_t vocab_of(reader *r, int64_t usual)
  * repeat it take them: 20 of 128, 80 of 512. */
 static int64_t masked_of(reader *r, int64_t seq)
 {
+    if (has(r->row->task, "all words"))
+        return seq;
     const int64_t masked = seq * 5 / 32 > 0 ? seq * 5 / 32 : 1;
     assume(r, "%lld masked words of %lld", (long long)masked, (long long)seq);
     return masked;
@@ -393,7 +395,8 @@ static bool take_recompute(reader *r)
 {
     const char *how = r->row->recompute;
     validate_case *out = r->out;
-    out->recompute = "";
+    /* where activations are not of 16 bits their casts are kept */
+    out->recompute = out->framework && !out->framework->narrow ? "nothing" : "";
     if (out->framework && !out->framework->recomputes)
         return true;
     if (has(how, "full") || has(how, "block"))
@@ -450,9 +453,16 @@ static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
                              fs_err *err, validate_frameworks *all)
 {
     validate_source *out = &all->sources[i];
-    static const char *const keys[] = {
-        "match",     "outer_efficiency", "jitter", "instead_of",
-        "framework", "fitted_on",        NULL};
+    static const char *const keys[] = {"match",
+                                       "outer_efficiency",
+                                       "jitter",
+                                       "instead_of",
+                                       "framework",
+                                       "fitted_on",
+                                       "device",
+                                       "matmul_efficiency",
+                                       "attention_efficiency",
+                                       NULL};
     fs_json in;
     out->jitter = NAN;
     FS_TRY(fs_json_item(list, i, err, &in));
@@ -463,7 +473,19 @@ static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
     FS_TRY(fs_json_strdup(&in, "fitted_on", arena, err, &out->fitted_on));
     FS_TRY(read_share(&in, "outer_efficiency", err, &out->n_constants,
                       &out->outer_efficiency));
-    return read_share(&in, "jitter", err, &out->n_constants, &out->jitter);
+    FS_TRY(read_share(&in, "jitter", err, &out->n_constants, &out->jitter));
+    if (!fs_json_has(&in, "device"))
+        return FS_OK;
+    FS_TRY(fs_json_strdup(&in, "device", arena, err, &out->device));
+    out->n_constants++;
+    FS_TRY(read_share(&in, "attention_efficiency", err, &out->n_constants,
+                      &out->attention_efficiency));
+    return fs_json_number(&in, "matmul_efficiency", err,
+                          &out->matmul_efficiency) == FS_OK &&
+                   out->matmul_efficiency > 0 && out->matmul_efficiency <= 1
+               ? FS_OK
+               : fs_json_fail(&in, "matmul_efficiency", err,
+                              "must be above 0 and at most 1");
 }
 
 static fs_status read_sources(const char *path, fs_arena *arena, fs_err *err,
@@ -524,14 +546,16 @@ static void take_source(reader *r, const validate_frameworks *all)
         if (!has(r->row->source, s->match) &&
             !has(r->row->source_ref, s->match))
             continue;
+        r->out->source = s;
         if (s->framework && s->instead_of == r->out->framework)
             r->out->framework = s->framework;
         r->out->outer_efficiency = s->outer_efficiency;
-        if (isnan(s->jitter) || !r->out->framework)
+        if (!r->out->framework)
             continue;
         cost_framework *own =
             fs_memdup(r->arena, r->out->framework, sizeof *r->out->framework);
-        own->jitter = s->jitter;
+        if (!isnan(s->jitter))
+            own->jitter = s->jitter;
         r->out->framework = own;
     }
 }

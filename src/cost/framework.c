@@ -145,6 +145,10 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "recomputes",
                                        "score_kept_bytes",
                                        "extra_kept_bytes",
+                                       "score_depth",
+                                       "transposes",
+                                       "joins_products",
+                                       "takes_first_gradient",
                                        NULL};
     const char *attention;
     double multiple = 1;
@@ -162,8 +166,13 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                             "is '%s', must be apart or fused", attention);
     FS_TRY(read_attention(in, err, out));
     FS_TRY(read_passes(in, "extra_bytes", 1e4, err, out->extra_bytes));
-    FS_TRY(read_figure(in, "attention_efficiency", 1, err,
-                       &out->attention_efficiency));
+    FS_TRY(read_passes(in, "attention_efficiency", 4, err,
+                       out->attention_efficiency));
+    FS_TRY(read_figure(in, "score_depth", 1e4, err, &out->score_depth));
+    FS_TRY(read_passes(in, "transposes", 1, err, out->transposes));
+    FS_TRY(read_flag(in, "joins_products", err, &out->joins_products));
+    FS_TRY(
+        read_flag(in, "takes_first_gradient", err, &out->takes_first_gradient));
     FS_TRY(fs_json_bool(in, "narrow", err, &out->narrow));
     FS_TRY(read_figure(in, "loss_bytes", 1e4, err, &out->loss_bytes));
     FS_TRY(
@@ -193,7 +202,9 @@ fs_status cost_framework_read(const char *path, fs_arena *arena, fs_err *err,
     json_t *root;
     FS_TRY(fs_json_load(path, err, &root));
     fs_json in = fs_json_root(path, root);
-    *out = (cost_framework){.attention_efficiency = 1, .recomputes = true};
+    *out = (cost_framework){.attention_efficiency = {1, 1},
+                            .transposes = {1, 1},
+                            .recomputes = true};
     fs_status status = json_is_object(root)
                            ? read_fields(&in, arena, err, out)
                            : fs_fail(err, FS_INVALID,

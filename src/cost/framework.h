@@ -28,7 +28,11 @@ typedef struct cost_framework {
     int32_t fused_multiple;
     double unfused_bytes[2];
     int32_t unfused_kernels[2];
-    double attention_efficiency; /* of matmul's, where it is one kernel */
+    double attention_efficiency[2]; /* of matmul's, where it is one kernel, */
+    double score_depth;  /* whose scores take as if heads were deeper by that:
+                            exponentials beside the products */
+    bool joins_products; /* of one input: queries, keys and values (joined.h) */
+    double transposes[2];  /* share of them that copies */
     double extra_bytes[2]; /* moved per element that a block passes on, by what
                               networks of the zoo are without: dropouts */
     /* Activations are 16-bit floats throughout, weights too while a step lasts:
@@ -36,6 +40,7 @@ typedef struct cost_framework {
      * element and micro-batch */
     bool narrow;
     double accumulate_bytes;
+    bool takes_first_gradient; /* instead of adding it to zeros */
     double loss_bytes; /* moved per logit by the loss, there and back, beyond
                           what ours moves */
     /* Updates: bytes moved per parameter, all of them at once; and gradients
