@@ -40,6 +40,7 @@ typedef struct validate_case {
     bool tf32; /* products of floats run in tf32 */
     search_recipe recipe;
     const cost_framework *framework; /* NULL: as our runtime would run it */
+    double host_cores; /* of a node; 0: not told */
     const char *precision, *recompute, *optimizer;
     int64_t batch;
     double measured_s; /* NAN: no time is told */
@@ -48,14 +49,19 @@ typedef struct validate_case {
     bool out_of_memory;  /* is what was measured */
     const char *assumed; /* what the row does not tell and was taken; "" */
 } validate_case;
-/* What is known of a source's cluster beyond its rows: constants that were
- * fitted to it, few, and listed. */
+/* What is known of a source's runs beyond its rows: constants that were fitted
+ * to it, few, and listed, and facts that its scripts and reports tell. Of
+ * several that are of a row, what follows goes before. */
 typedef struct validate_source {
-    const char *match;       /* part of the source's name */
+    const char *match; /* part of the source's name */
+    const char *of_framework, *of_model,
+        *of_precision;       /* parts of a row's; NULL: any */
     double outer_efficiency; /* of the wire between nodes; 0: as usual */
     double jitter;           /* cost_framework's; NAN: as the framework's */
+    double host_cores;       /* of a node; 0: not told */
+    const char *with;        /* JSON: figures of the framework; NULL */
     int32_t n_constants;
-    const char *fitted_on;
+    const char *fitted_on; /* NULL: facts */
 } validate_source;
 
 /* All of the data folder. */
@@ -87,23 +93,34 @@ typedef struct validate_prediction {
     int32_t anchor; /* the row of fewest devices that it was told from; -1 */
     bool is_anchor; /* others were told from it: what it says is no error */
     double iteration_s, formula_s;
+    double host_s; /* the least, decoding the images of a node on its host */
     double part_s[VALIDATE_PARTS];
     int64_t bytes;         /* of the fullest device: allocated, */
     int64_t process_bytes; /* and taken by the process */
     int64_t limit;         /* what it has */
     double wall_s;         /* it took */
 } validate_prediction;
-/* By a plan that is made, lowered and simulated; in the hand's own `c`. */
-void validate_predict(cli *c, const validate_case *t, fs_arena *arena,
-                      validate_prediction *out);
+/* By a plan that is made, lowered and simulated; in the hand's own `c`. Its
+ * kernels take `pace` times as long as predicted. */
+void validate_predict(cli *c, const validate_case *t, double pace,
+                      fs_arena *arena, validate_prediction *out);
 
 /* Convolutional networks and BERT on data parallel ranks are told from what was
  * measured of as many samples per device on the fewest devices (of several such
- * rows the first): what is predicted to come on top. How fast a framework's
- * kernels are is then measured, not predicted, as with every simulator that
- * profiles a device first. */
-void validate_anchor(const validate_case *cases, int32_t n,
-                     validate_prediction *predicted);
+ * rows the first): what is predicted to come on top where kernels take as many
+ * times longer as they did there. How fast a framework's kernels are is then
+ * measured, not predicted, as with every simulator that profiles a device
+ * first. */
+void validate_find_anchors(const validate_case *cases, int32_t n,
+                           validate_prediction *predicted);
+/* Of an anchor, or a row told from one: as many times as long as predicted;
+ * others: 1. */
+double validate_pace(const validate_case *cases,
+                     const validate_prediction *predicted, int32_t i);
+/* `paced`: predictions with those paces. */
+void validate_tell(const validate_case *cases, int32_t n,
+                   const validate_prediction *paced,
+                   validate_prediction *predicted);
 
 /* ---- scores ---- */
 typedef struct validate_score {

@@ -404,6 +404,13 @@ static bool take_recompute(reader *r)
 
 /* ---- the framework ---- */
 
+static fs_status read_part(const fs_json *in, const char *key, fs_arena *arena,
+                           fs_err *err, const char **out)
+{
+    return fs_json_has(in, key) ? fs_json_strdup(in, key, arena, err, out)
+                                : FS_OK;
+}
+
 static fs_status read_share(const fs_json *in, const char *key, fs_err *err,
                             int32_t *n, double *out)
 {
@@ -416,20 +423,47 @@ static fs_status read_share(const fs_json *in, const char *key, fs_err *err,
                : fs_json_fail(in, key, err, "is %g, must be from 0 to 1", *out);
 }
 
+/* As text: what it says of a framework is known when a row has one. */
+static fs_status read_with(const fs_json *in, fs_arena *arena, fs_err *err,
+                           const char **out)
+{
+    fs_json with;
+    cost_framework any = {0};
+    if (!fs_json_has(in, "with"))
+        return FS_OK;
+    FS_TRY(fs_json_object(in, "with", err, &with));
+    FS_TRY(cost_framework_change(&with, err, &any));
+    char *text = json_dumps(with.value, JSON_COMPACT);
+    *out = fs_strdup(arena, text);
+    free(text);
+    return FS_OK;
+}
+
 static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
                              fs_err *err, validate_source *out)
 {
-    static const char *const keys[] = {"match", "outer_efficiency", "jitter",
-                                       "fitted_on", NULL};
+    static const char *const keys[] = {
+        "match",      "of_framework",     "of_model", "of_precision",
+        "host_cores", "outer_efficiency", "jitter",   "with",
+        "fitted_on",  "source",           NULL};
     fs_json in;
+    int64_t cores = 0;
     out->jitter = NAN;
     FS_TRY(fs_json_item(list, i, err, &in));
     FS_TRY(fs_json_keys(&in, keys, err));
     FS_TRY(fs_json_strdup(&in, "match", arena, err, &out->match));
-    FS_TRY(fs_json_strdup(&in, "fitted_on", arena, err, &out->fitted_on));
+    FS_TRY(read_part(&in, "of_framework", arena, err, &out->of_framework));
+    FS_TRY(read_part(&in, "of_model", arena, err, &out->of_model));
+    FS_TRY(read_part(&in, "of_precision", arena, err, &out->of_precision));
+    FS_TRY(read_part(&in, "fitted_on", arena, err, &out->fitted_on));
+    if (fs_json_has(&in, "host_cores"))
+        FS_TRY(fs_json_int(&in, "host_cores", 1, 1000000, err, &cores));
+    out->host_cores = (double)cores;
     FS_TRY(read_share(&in, "outer_efficiency", err, &out->n_constants,
                       &out->outer_efficiency));
-    return read_share(&in, "jitter", err, &out->n_constants, &out->jitter);
+    FS_TRY(
+        read_share(&in, "jitter", err, &out->n_constants, &out->jitter));
+    return read_with(&in, arena, err, &out->with);
 }
 
 static fs_status read_sources(const char *path, fs_arena *arena, fs_err *err,
@@ -482,20 +516,47 @@ static const cost_framework *framework_of(const validate_frameworks *all,
     return found;
 }
 
-/* The source's own constants take the place of the usual ones. */
+/* To what a source says of its runs. */
+static void change(const char *with, cost_framework *framework)
+{
+    fs_err err = {0};
+    json_error_t fault;
+    json_t *root = json_loads(with, 0, &fault);
+    const fs_json in = fs_json_root("sources.json", root);
+    const fs_status status = cost_framework_change(&in, &err, framework);
+    FS_ASSERT(status == FS_OK); /* as when it was read */
+    json_decref(root);
+}
+
+static bool is_of(const validate_row *row, const validate_source *s)
+{
+    return has(row->source, s->match) &&
+           (!s->of_framework || has(row->framework, s->of_framework)) &&
+           (!s->of_model || has(row->model, s->of_model)) &&
+           (!s->of_precision || has(row->precision, s->of_precision));
+}
+
+/* What the source says takes the place of what is usual. */
 static void take_source(reader *r, const validate_frameworks *all)
 {
+    validate_case *out = r->out;
     for (int32_t i = 0; i < all->n_sources; i++) {
         const validate_source *s = &all->sources[i];
-        if (!has(r->row->source, s->match))
+        if (!is_of(r->row, s))
             continue;
-        r->out->outer_efficiency = s->outer_efficiency;
-        if (isnan(s->jitter) || !r->out->framework)
+        if (s->outer_efficiency > 0)
+            out->outer_efficiency = s->outer_efficiency;
+        if (s->host_cores > 0)
+            out->host_cores = s->host_cores;
+        if (!out->framework)
             continue;
         cost_framework *own =
-            fs_memdup(r->arena, r->out->framework, sizeof *r->out->framework);
-        own->jitter = s->jitter;
-        r->out->framework = own;
+            fs_memdup(r->arena, out->framework, sizeof *out->framework);
+        if (!isnan(s->jitter))
+            own->jitter = s->jitter;
+        if (s->with)
+            change(s->with, own);
+        out->framework = own;
     }
 }
 

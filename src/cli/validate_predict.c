@@ -39,8 +39,21 @@ static fs_status open_cluster(cli *c, const validate_case *t, hw_cluster **out,
 
 typedef struct asked {
     const validate_case *t;
+    const cost_framework *framework;
     validate_prediction *out;
 } asked;
+
+/* The images of a node's devices, decoded on its host while the step before
+ * lasts. */
+static double host_s(const validate_case *t, const hw_cluster *cluster)
+{
+    const double nodes = cluster->groups[0].nodes;
+    const bool images = t->framework && strcmp(t->row->arch, "cnn") == 0;
+    return images && t->host_cores > 0 ? t->framework->host_image_s *
+                                             (double)t->batch / nodes /
+                                             t->host_cores
+                                       : 0;
+}
 
 static validate_part part_of(const ir_graph *graph, const plan_task *task)
 {
@@ -88,7 +101,7 @@ static fs_status use(cli *c, const cli_plan *p, double formula_s, void *ctx)
 {
     asked *a = ctx;
     validate_prediction *out = a->out;
-    const cost_framework *f = a->t->framework;
+    const cost_framework *f = a->framework;
     sim_result sim;
     plan_timing *timing =
         f ? cost_timing_under(f, p->cost, p->model.graph, p->plan, c->arena)
@@ -96,7 +109,8 @@ static fs_status use(cli *c, const cli_plan *p, double formula_s, void *ctx)
     sim_options options = {.steps = CLI_SIM_STEPS, .straggler = 1.0};
     FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
                    c->arena, &c->err, &sim));
-    out->iteration_s = sim.iteration_s;
+    out->host_s = host_s(a->t, p->cluster);
+    out->iteration_s = fmax(sim.iteration_s, out->host_s);
     sum_parts(p, timing, out->part_s);
     out->formula_s = formula_s;
     for (int32_t r = 0; r < p->plan->n_roles; r++)
@@ -109,10 +123,11 @@ static fs_status use(cli *c, const cli_plan *p, double formula_s, void *ctx)
     return FS_OK;
 }
 
-static fs_status predict(cli *c, const validate_case *t,
+static fs_status predict(cli *c, const validate_case *t, double pace,
                          validate_prediction *out)
 {
     hw_cluster *cluster;
+    cost_framework paced;
     plan_origin origin = cli_origin(c, t->model, t->cluster);
     origin.batch = t->batch;
     origin.precision = t->precision;
@@ -120,12 +135,17 @@ static fs_status predict(cli *c, const validate_case *t,
     origin.optimizer = t->optimizer;
     FS_TRY(open_cluster(c, t, &cluster, &out->limit));
     c->args.overlap = t->framework && t->framework->overlaps;
-    asked a = {t, out};
+    asked a = {t, t->framework, out};
+    if (t->framework) {
+        paced = *t->framework;
+        paced.pace = pace;
+        a.framework = &paced;
+    }
     return cli_plan_unwritten(c, &origin, &t->recipe, cluster, use, &a);
 }
 
-void validate_predict(cli *c, const validate_case *t, fs_arena *arena,
-                      validate_prediction *out)
+void validate_predict(cli *c, const validate_case *t, double pace,
+                      fs_arena *arena, validate_prediction *out)
 {
     const int64_t start_ns = fs_now_ns();
     cli own = *c;
@@ -138,7 +158,7 @@ void validate_predict(cli *c, const validate_case *t, fs_arena *arena,
     own.result = json_object();
     own.quiet = own.mute = true;
     *out = (validate_prediction){.iteration_s = NAN, .formula_s = NAN};
-    if (predict(&own, t, out) != FS_OK)
+    if (predict(&own, t, pace, out) != FS_OK)
         out->failed = fs_strdup(arena, own.err.text);
     json_decref(own.result);
     fs_arena_destroy(own.arena);

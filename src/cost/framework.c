@@ -75,45 +75,78 @@ static fs_status read_collectives(const fs_json *in, fs_err *err,
     return FS_OK;
 }
 
+static fs_status read_flag(const fs_json *in, const char *key, fs_err *err,
+                           bool *out)
+{
+    return fs_json_has(in, key) ? fs_json_bool(in, key, err, out) : FS_OK;
+}
+
+/* What a run may do otherwise than its framework usually does, each by itself.
+ */
+#define FIGURES                                                                \
+    "host_s", "step_s", "narrow", "overlaps", "accumulate_bytes",              \
+        "update_bytes", "loss_bytes", "bucket_bytes", "gradient_bytes",        \
+        "gather_bps", "jitter", "fuses_norms", "transposes", "host_image_s"
+
+static fs_status read_figures(const fs_json *in, fs_err *err,
+                              cost_framework *out)
+{
+    FS_TRY(read_figure(in, "host_s", 1, err, &out->host_s));
+    FS_TRY(read_figure(in, "step_s", 1e3, err, &out->step_s));
+    FS_TRY(read_flag(in, "narrow", err, &out->narrow));
+    FS_TRY(read_flag(in, "overlaps", err, &out->overlaps));
+    FS_TRY(
+        read_figure(in, "accumulate_bytes", 1e3, err, &out->accumulate_bytes));
+    FS_TRY(read_figure(in, "update_bytes", 1e3, err, &out->update_bytes));
+    FS_TRY(read_figure(in, "loss_bytes", 1e4, err, &out->loss_bytes));
+    FS_TRY(read_figure(in, "bucket_bytes", 1e15, err, &out->bucket_bytes));
+    FS_TRY(read_figure(in, "gradient_bytes", 8, err, &out->gradient_bytes));
+    FS_TRY(read_figure(in, "gather_bps", 1e15, err, &out->gather_bps));
+    FS_TRY(read_figure(in, "jitter", 1, err, &out->jitter));
+    FS_TRY(read_flag(in, "fuses_norms", err, &out->fuses_norms));
+    FS_TRY(read_flag(in, "transposes", err, &out->transposes));
+    return read_figure(in, "host_image_s", 1, err, &out->host_image_s);
+}
+
+fs_status cost_framework_change(const fs_json *in, fs_err *err,
+                                cost_framework *out)
+{
+    static const char *const keys[] = {FIGURES, NULL};
+    FS_TRY(fs_json_keys(in, keys, err));
+    return read_figures(in, err, out);
+}
+
 static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                              cost_framework *out)
 {
-    static const char *const keys[] = {"name",
+    static const char *const keys[] = {FIGURES,
+                                       "name",
                                        "about",
                                        "sources",
                                        "matches",
-                                       "host_s",
-                                       "step_s",
                                        "attention",
                                        "score_bytes",
                                        "attention_kernels",
                                        "extra_bytes",
-                                       "update_bytes",
-                                       "bucket_bytes",
-                                       "overlaps",
                                        "fragmentation",
                                        "context_bytes",
                                        "vocab_multiple",
                                        "attention_efficiency",
-                                       "narrow",
-                                       "accumulate_bytes",
-                                       "loss_bytes",
                                        "collectives",
-                                       "jitter",
-                                       "gather_bps",
-                                       "gradient_bytes",
                                        "score_kept_bytes",
                                        "extra_kept_bytes",
                                        NULL};
     const char *attention;
     double multiple = 1, kernels[2] = {1, 1};
+    bool flag;
     FS_TRY(fs_json_keys(in, keys, err));
     FS_TRY(fs_json_strdup(in, "name", arena, err, &out->name));
     FS_TRY(fs_json_strdup(in, "about", arena, err, &out->about));
     FS_TRY(read_matches(in, arena, err, out));
     FS_TRY(read_collectives(in, err, out));
-    FS_TRY(read_figure(in, "host_s", 1, err, &out->host_s));
-    FS_TRY(read_figure(in, "step_s", 1e3, err, &out->step_s));
+    FS_TRY(fs_json_bool(in, "narrow", err, &flag));
+    FS_TRY(fs_json_bool(in, "overlaps", err, &flag));
+    FS_TRY(read_figures(in, err, out));
     FS_TRY(fs_json_text(in, "attention", err, &attention));
     out->attention_apart = strcmp(attention, "apart") == 0;
     if (!out->attention_apart && strcmp(attention, "fused") != 0)
@@ -124,16 +157,6 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(read_passes(in, "extra_bytes", 1e4, err, out->extra_bytes));
     FS_TRY(read_figure(in, "attention_efficiency", 1, err,
                        &out->attention_efficiency));
-    FS_TRY(fs_json_bool(in, "narrow", err, &out->narrow));
-    FS_TRY(read_figure(in, "loss_bytes", 1e4, err, &out->loss_bytes));
-    FS_TRY(
-        read_figure(in, "accumulate_bytes", 1e3, err, &out->accumulate_bytes));
-    FS_TRY(read_figure(in, "update_bytes", 1e3, err, &out->update_bytes));
-    FS_TRY(read_figure(in, "gather_bps", 1e15, err, &out->gather_bps));
-    FS_TRY(read_figure(in, "bucket_bytes", 1e15, err, &out->bucket_bytes));
-    FS_TRY(read_figure(in, "gradient_bytes", 8, err, &out->gradient_bytes));
-    FS_TRY(read_figure(in, "jitter", 1, err, &out->jitter));
-    FS_TRY(fs_json_bool(in, "overlaps", err, &out->overlaps));
     FS_TRY(
         read_figure(in, "score_kept_bytes", 1e3, err, &out->score_kept_bytes));
     FS_TRY(
@@ -153,7 +176,7 @@ fs_status cost_framework_read(const char *path, fs_arena *arena, fs_err *err,
     json_t *root;
     FS_TRY(fs_json_load(path, err, &root));
     fs_json in = fs_json_root(path, root);
-    *out = (cost_framework){.attention_efficiency = 1};
+    *out = (cost_framework){.attention_efficiency = 1, .pace = 1};
     fs_status status = json_is_object(root)
                            ? read_fields(&in, arena, err, out)
                            : fs_fail(err, FS_INVALID,

@@ -10,7 +10,7 @@ src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
   src/cost/sheet.h src/cost/sheet_parts.h src/cost/sheet.c src/cost/sheet_bytes.c \
   src/cost/breakdown.c src/cost/timing.c src/cost/framework.h \
   src/cost/framework.c src/cost/under.c src/cost/under_memory.c \
-  src/cost/reduced.h src/cost/reduced.c
+  src/cost/reduced.h src/cost/reduced.c src/cost/normed.h src/cost/normed.c
 
 check_PROGRAMS += tests/cost_collectives_test tests/cost_op_test \
   tests/cost_strategy_test tests/cost_product_test tests/cost_framework_test

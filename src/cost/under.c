@@ -4,6 +4,7 @@
  * pass takes: it runs ahead of the device, but not beyond what it waits for. */
 #include "config.h"
 #include "cost/framework.h"
+#include "cost/normed.h"
 #include "cost/parts.h"
 #include "cost/reduced.h"
 
@@ -22,6 +23,7 @@ typedef struct under {
     int32_t n_variables;
     const int32_t *variables; /* tensors */
     bool mixed;               /* the network has 16-bit floats */
+    const bool *normed;       /* [tensors]: a batch norm reads it */
 } under;
 
 static double moving_s(const under *u, double bytes)
@@ -163,6 +165,38 @@ static void time_narrow(const under *u, const ir_node *node,
     out->total_s = out->launch_s + fmax(out->memory_s, out->compute_s);
 }
 
+/* On tensor cores: 16-bit floats, or floats as tf32. */
+static bool on_tensor_cores(const under *u)
+{
+    return u->mixed || (u->device->tf32_flops > 0 &&
+                        u->device->fp32_flops >= u->device->tf32_flops);
+}
+
+static void time_normed(const under *u, const ir_node *node,
+                        const ir_work *work, plan_demand *out)
+{
+    const double times = cost_normed_times(u->framework, u->graph, u->normed,
+                                           node, u->mixed);
+    if (times <= 0) {
+        *out = (plan_demand){.on_core = out->on_core};
+        return;
+    }
+    const bool tensor_cores = on_tensor_cores(u);
+    const double fewer =
+        tensor_cores ? 1 : cost_minimal_times(u->graph, node);
+    if (times != 1 || fewer != 1) {
+        out->memory_s *= times;
+        out->compute_s /= fewer;
+        out->total_s = out->launch_s + fmax(out->memory_s, out->compute_s);
+    }
+    if (!u->framework->transposes || !tensor_cores)
+        return;
+    const double turned_s =
+        moving_s(u, cost_turned_bytes(u->graph, node, work));
+    out->memory_s += turned_s;
+    out->total_s += turned_s;
+}
+
 static void time_compute(const under *u, const plan_task *task,
                          plan_demand *out)
 {
@@ -177,8 +211,9 @@ static void time_compute(const under *u, const plan_task *task,
         time_attention(u, task, node->op == IR_OP_attention_grad, out);
         return;
     }
-    if (u->framework->narrow)
+    if (u->framework->narrow && u->mixed)
         time_narrow(u, node, &work, out);
+    time_normed(u, node, &work, out);
     if (node->op == IR_OP_weight_grad)
         more = moving_s(u, u->framework->accumulate_bytes *
                                (double)work.product.rows *
@@ -211,8 +246,10 @@ static void time_bucket(const under *u, const plan_task *task, plan_demand *out)
     const double bytes =
         fmax((double)task->box.bytes_in, (double)task->box.bytes_out);
     const double wide = wide_on_the_way(u, task);
+    /* an all-reduce takes in what a reduce-scatter and an all-gather do */
+    const double taken = task->box.kind == PLAN_ALL_REDUCE ? 2 : 1;
     const double least_s = u->framework->gather_bps > 0
-                               ? wide * bytes / u->framework->gather_bps
+                               ? taken * wide * bytes / u->framework->gather_bps
                                : 0;
     const double network_s = fmax(out->network_s * wide, least_s);
     out->total_s += network_s - out->network_s;
@@ -266,11 +303,12 @@ static void bound_by_host(const under *u)
     }
 }
 
-/* Who meets others waits for the slowest. */
+/* Who meets others waits for the slowest; and a pace that was measured. */
 static void wait_for_slowest(const under *u)
 {
     const double times =
-        1 + u->framework->jitter * hw_slowest_of(u->role->n_ranks);
+        u->framework->pace *
+        (1 + u->framework->jitter * hw_slowest_of(u->role->n_ranks));
     for (int32_t i = 0; i < u->role->n_tasks; i++) {
         plan_demand *d = &u->demand[i];
         if (u->role->tasks[i].kind != PLAN_COMPUTE)
@@ -331,6 +369,7 @@ plan_timing *cost_timing_under(const cost_framework *framework,
     int32_t n_variables;
     const int32_t *variables = list_variables(graph, arena, &n_variables);
     const bool mixed = has_narrow(graph);
+    const bool *normed = cost_normed_inputs(graph, arena);
     for (int32_t r = 0; r < p->n_roles; r++) {
         const plan_role *role = &p->roles[r];
         under u = {framework,   model,
@@ -338,7 +377,7 @@ plan_timing *cost_timing_under(const cost_framework *framework,
                    role,        &p->strategy->stages[role->stages[0]],
                    NULL,        timing->demand[r],
                    n_variables, variables,
-                   mixed};
+                   mixed,       normed};
         const int32_t g = cost_groups_of(model, u.stage).first;
         u.device = &cost_cluster(model)->groups[g].device;
         for (int32_t i = 0; i < role->n_tasks; i++) {
