@@ -31,8 +31,7 @@ static void predict_one(void *ctx, int32_t hand, int32_t k)
 {
     validating *v = ctx;
     const int32_t i = v->asked[k];
-    validate_predict(v->c, &v->cases[i], 1, v->arenas[hand],
-                     &v->predicted[i]);
+    validate_predict(v->c, &v->cases[i], 1, v->arenas[hand], &v->predicted[i]);
     const int done = atomic_fetch_add(&v->done, 1) + 1;
     if (hand == 0)
         fs_progress("%d of %d rows predicted", done, v->n_asked);

@@ -40,7 +40,7 @@ typedef struct validate_case {
     bool tf32; /* products of floats run in tf32 */
     search_recipe recipe;
     const cost_framework *framework; /* NULL: as our runtime would run it */
-    double host_cores; /* of a node; 0: not told */
+    double host_cores;               /* of a node; 0: not told */
     const char *precision, *recompute, *optimizer;
     int64_t batch;
     double measured_s; /* NAN: no time is told */

@@ -461,8 +461,7 @@ static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
     out->host_cores = (double)cores;
     FS_TRY(read_share(&in, "outer_efficiency", err, &out->n_constants,
                       &out->outer_efficiency));
-    FS_TRY(
-        read_share(&in, "jitter", err, &out->n_constants, &out->jitter));
+    FS_TRY(read_share(&in, "jitter", err, &out->n_constants, &out->jitter));
     return read_with(&in, arena, err, &out->with);
 }
 

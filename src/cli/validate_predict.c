@@ -49,10 +49,10 @@ static double host_s(const validate_case *t, const hw_cluster *cluster)
 {
     const double nodes = cluster->groups[0].nodes;
     const bool images = t->framework && strcmp(t->row->arch, "cnn") == 0;
-    return images && t->host_cores > 0 ? t->framework->host_image_s *
-                                             (double)t->batch / nodes /
-                                             t->host_cores
-                                       : 0;
+    return images && t->host_cores > 0
+               ? t->framework->host_image_s * (double)t->batch / nodes /
+                     t->host_cores
+               : 0;
 }
 
 static validate_part part_of(const ir_graph *graph, const plan_task *task)

@@ -118,9 +118,9 @@ double cost_minimal_times(const ir_graph *graph, const ir_node *node)
         if (w->dim[k] != WINDOW || node->i[IR_WINDOW_STRIDE + k - 2] != 1 ||
             node->i[IR_WINDOW_SPREAD + k - 2] != 1)
             return 1;
-    return w->rank == 4 ? (double)(TILE * TILE * WINDOW * WINDOW) /
-                              (REACH * REACH)
-                        : 1;
+    return w->rank == 4
+               ? (double)(TILE * TILE * WINDOW * WINDOW) / (REACH * REACH)
+               : 1;
 }
 
 double cost_turned_bytes(const ir_graph *graph, const ir_node *node,

@@ -175,15 +175,14 @@ static bool on_tensor_cores(const under *u)
 static void time_normed(const under *u, const ir_node *node,
                         const ir_work *work, plan_demand *out)
 {
-    const double times = cost_normed_times(u->framework, u->graph, u->normed,
-                                           node, u->mixed);
+    const double times =
+        cost_normed_times(u->framework, u->graph, u->normed, node, u->mixed);
     if (times <= 0) {
         *out = (plan_demand){.on_core = out->on_core};
         return;
     }
     const bool tensor_cores = on_tensor_cores(u);
-    const double fewer =
-        tensor_cores ? 1 : cost_minimal_times(u->graph, node);
+    const double fewer = tensor_cores ? 1 : cost_minimal_times(u->graph, node);
     if (times != 1 || fewer != 1) {
         out->memory_s *= times;
         out->compute_s /= fewer;
