@@ -1,5 +1,5 @@
 #include "config.h"
-#include "cli/validate.h"
+#include "cli/validate_score.h"
 
 #include "base/clock.h"
 #include "base/crew.h"

@@ -1,6 +1,6 @@
 /* How far predictions are off, and whether they put plans in their order. */
 #include "config.h"
-#include "cli/validate.h"
+#include "cli/validate_score.h"
 
 #include <math.h>
 #include <stdlib.h>
