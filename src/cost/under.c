@@ -350,6 +350,23 @@ static const int32_t *list_variables(const ir_graph *graph, fs_arena *arena,
     return list.at;
 }
 
+/* Of the gradients that collectives reduce, as they are on the way: [tasks]. */
+static const double *gradients_reduced(const under *u, fs_arena *arena)
+{
+    double *bytes = fs_new(arena, double, u->role->n_tasks);
+    for (int32_t i = 0; i < u->role->n_tasks; i++) {
+        const plan_task *task = &u->role->tasks[i];
+        if (task->kind == PLAN_BOX && task->comm >= 0 &&
+            (task->box.kind == PLAN_ALL_REDUCE ||
+             task->box.kind == PLAN_REDUCE_SCATTER) &&
+            has_shape_of_weights(u, task->tensor))
+            bytes[i] =
+                wide_on_the_way(u, task) *
+                fmax((double)task->box.bytes_in, (double)task->box.bytes_out);
+    }
+    return bytes;
+}
+
 static bool has_narrow(const ir_graph *graph)
 {
     for (int32_t i = 0; i < graph->tensors.n; i++)
@@ -388,7 +405,9 @@ plan_timing *cost_timing_under(const cost_framework *framework,
         }
         bound_by_host(&u);
         wait_for_slowest(&u);
-        cost_reduce_meanwhile(framework, graph, role, u.demand);
+        cost_reduce_meanwhile(framework, graph, role,
+                              gradients_reduced(&u, arena),
+                              p->micro_batches == 1, u.demand);
         add_step(&u);
     }
     return timing;
