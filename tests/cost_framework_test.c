@@ -53,6 +53,9 @@ static void test_refused(void)
     refuses(WITH(",\"gather_bps\":-1"), "gather_bps");
     refuses(WITH(",\"collectives\":[\"carrier pigeon\"]"), "carrier pigeon");
     refuses(WITH(",\"score_bytes\":{\"sideways\":1}"), "sideways");
+    refuses(WITH(",\"attention_efficiency\":0.5"), "attention_efficiency");
+    refuses(WITH(",\"transposes\":{\"forward\":2}"), "transposes");
+    refuses(WITH(",\"joins_products\":1"), "joins_products");
     refuses("[]", "must be an object");
     refuses("{\"name\":\"x\"}", "about");
     refuses("{\"name\":\"x\",\"about\":\"\",\"matches\":[],\"narrow\":false,"
@@ -80,14 +83,14 @@ static void test_change(void)
 {
     fs_err err;
     cost_framework f;
-    read_text(WITH(",\"jitter\":0.5,\"host_s\":1,\"transposes\":true"), &err,
+    read_text(WITH(",\"jitter\":0.5,\"host_s\":1,\"turns_images\":true"), &err,
               &f);
-    tap_ok(f.transposes && f.pace == 1, "flags, and as quick as predicted");
+    tap_ok(f.turns_images && f.pace == 1, "flags, and as quick as predicted");
     tap_equal_int(change("{\"jitter\":0.25,\"overlaps\":true,"
-                         "\"transposes\":false,\"host_image_s\":0.125}",
+                         "\"turns_images\":false,\"host_image_s\":0.125}",
                          &err, &f),
                   FS_OK, "a run may do otherwise: %s", err.text);
-    tap_ok(f.jitter == 0.25 && f.overlaps && !f.transposes &&
+    tap_ok(f.jitter == 0.25 && f.overlaps && !f.turns_images &&
                f.host_image_s == 0.125,
            "in what is told");
     tap_ok(f.host_s == 1 && strcmp(f.name, "x") == 0, "and in nothing else");
@@ -102,7 +105,7 @@ static void test_change(void)
 static void test_files(void)
 {
     static const char *const names[] = {
-        "megatron-lm", "deepspeed-zero", "fsdp",  "pytorch",
+        "megatron-lm", "deepspeed-zero", "fsdp",  "pytorch", "pytorch2",
         "oneflow",     "tensorflow",     "mxnet", "paddle"};
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         fs_err err = {0};

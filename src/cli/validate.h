@@ -39,6 +39,7 @@ typedef struct validate_case {
     int32_t nics;
     bool tf32; /* products of floats run in tf32 */
     search_recipe recipe;
+    const struct validate_source *source; /* NULL: nothing special */
     const cost_framework *framework; /* NULL: as our runtime would run it */
     double host_cores;               /* of a node; 0: not told */
     const char *precision, *recompute, *optimizer;
@@ -60,6 +61,10 @@ typedef struct validate_source {
     double jitter;           /* cost_framework's; NAN: as the framework's */
     double host_cores;       /* of a node; 0: not told */
     const char *with;        /* JSON: figures of the framework; NULL */
+    /* What its software reaches of a device's products; NULL: what is usual */
+    const char *device;
+    double matmul_efficiency;
+    double attention_efficiency; /* the framework's there; 0: as usual */
     int32_t n_constants;
     const char *fitted_on; /* NULL: facts */
 } validate_source;

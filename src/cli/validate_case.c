@@ -144,6 +144,8 @@ static int64_t vocab_of(reader *r, int64_t usual)
  * repeat it take them: 20 of 128, 80 of 512. */
 static int64_t masked_of(reader *r, int64_t seq)
 {
+    if (has(r->row->task, "all words"))
+        return seq;
     const int64_t masked = seq * 5 / 32 > 0 ? seq * 5 / 32 : 1;
     assume(r, "%lld masked words of %lld", (long long)masked, (long long)seq);
     return masked;
@@ -392,7 +394,8 @@ static bool take_recompute(reader *r)
 {
     const char *how = r->row->recompute;
     validate_case *out = r->out;
-    out->recompute = "";
+    /* where activations are not of 16 bits their casts are kept */
+    out->recompute = out->framework && !out->framework->narrow ? "nothing" : "";
     if (has(how, "full") || has(how, "block"))
         out->recompute = "block";
     else if (has(how, "selective"))
@@ -442,10 +445,20 @@ static fs_status read_with(const fs_json *in, fs_arena *arena, fs_err *err,
 static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
                              fs_err *err, validate_source *out)
 {
-    static const char *const keys[] = {
-        "match",      "of_framework",     "of_model", "of_precision",
-        "host_cores", "outer_efficiency", "jitter",   "with",
-        "fitted_on",  "source",           NULL};
+    static const char *const keys[] = {"match",
+                                       "of_framework",
+                                       "of_model",
+                                       "of_precision",
+                                       "host_cores",
+                                       "outer_efficiency",
+                                       "jitter",
+                                       "with",
+                                       "fitted_on",
+                                       "source",
+                                       "device",
+                                       "matmul_efficiency",
+                                       "attention_efficiency",
+                                       NULL};
     fs_json in;
     int64_t cores = 0;
     out->jitter = NAN;
@@ -462,7 +475,19 @@ static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
     FS_TRY(read_share(&in, "outer_efficiency", err, &out->n_constants,
                       &out->outer_efficiency));
     FS_TRY(read_share(&in, "jitter", err, &out->n_constants, &out->jitter));
-    return read_with(&in, arena, err, &out->with);
+    FS_TRY(read_with(&in, arena, err, &out->with));
+    if (!fs_json_has(&in, "device"))
+        return FS_OK;
+    FS_TRY(fs_json_strdup(&in, "device", arena, err, &out->device));
+    out->n_constants++;
+    FS_TRY(read_share(&in, "attention_efficiency", err, &out->n_constants,
+                      &out->attention_efficiency));
+    return fs_json_number(&in, "matmul_efficiency", err,
+                          &out->matmul_efficiency) == FS_OK &&
+                   out->matmul_efficiency > 0 && out->matmul_efficiency <= 1
+               ? FS_OK
+               : fs_json_fail(&in, "matmul_efficiency", err,
+                              "must be above 0 and at most 1");
 }
 
 static fs_status read_sources(const char *path, fs_arena *arena, fs_err *err,
@@ -543,6 +568,8 @@ static void take_source(reader *r, const validate_frameworks *all)
         const validate_source *s = &all->sources[i];
         if (!is_of(r->row, s))
             continue;
+        if (s->device)
+            out->source = s;
         if (s->outer_efficiency > 0)
             out->outer_efficiency = s->outer_efficiency;
         if (s->host_cores > 0)

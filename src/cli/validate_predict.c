@@ -13,6 +13,13 @@
 /* Room for any plan: whether it fits is an answer here, no condition. */
 static const double any_bytes = 0x1p50;
 
+/* Whether the source says what its software reaches of that device. */
+static bool is_of_source(const validate_case *t, const hw_device *device)
+{
+    return t->source && t->source->device &&
+           strcmp(t->source->device, device->name) == 0;
+}
+
 static fs_status open_cluster(cli *c, const validate_case *t, hw_cluster **out,
                               int64_t *limit)
 {
@@ -25,10 +32,9 @@ static fs_status open_cluster(cli *c, const validate_case *t, hw_cluster **out,
         cluster->outer.bandwidth_bps = usable * t->outer_bps;
         cluster->nics_per_node = t->nics;
     }
-    if (t->tf32 && device->tf32_flops > 0) {
-        device->fp32_flops = device->tf32_flops;
-        device->fp32_efficiency = 0;
-    }
+    device->uses_tf32 = t->tf32 && device->tf32_flops > 0;
+    if (is_of_source(t, device))
+        device->matmul_efficiency = t->source->matmul_efficiency;
     FS_TRY(hw_collectives_open(c->data_dir, c->arena, &c->err,
                                &cluster->groups[0]));
     *limit = (int64_t)device->memory_bytes;
@@ -39,7 +45,7 @@ static fs_status open_cluster(cli *c, const validate_case *t, hw_cluster **out,
 
 typedef struct asked {
     const validate_case *t;
-    const cost_framework *framework;
+    double pace;
     validate_prediction *out;
 } asked;
 
@@ -96,12 +102,28 @@ static void sum_parts(const cli_plan *p, const plan_timing *timing,
     }
 }
 
+/* The row's framework, as its source has it on that device, at that pace. */
+static const cost_framework *framework_of(cli *c, const asked *a,
+                                          const hw_device *device)
+{
+    const validate_case *t = a->t;
+    if (!t->framework)
+        return NULL;
+    cost_framework *own =
+        fs_memdup(c->arena, t->framework, sizeof *t->framework);
+    own->pace = a->pace;
+    if (is_of_source(t, device) && t->source->attention_efficiency > 0)
+        own->attention_efficiency[0] = own->attention_efficiency[1] =
+            t->source->attention_efficiency;
+    return own;
+}
+
 /* Bytes are those that are live at once: where they lie is the framework's. */
 static fs_status use(cli *c, const cli_plan *p, double formula_s, void *ctx)
 {
     asked *a = ctx;
     validate_prediction *out = a->out;
-    const cost_framework *f = a->framework;
+    const cost_framework *f = framework_of(c, a, &p->cluster->groups[0].device);
     sim_result sim;
     plan_timing *timing =
         f ? cost_timing_under(f, p->cost, p->model.graph, p->plan, c->arena)
@@ -127,7 +149,6 @@ static fs_status predict(cli *c, const validate_case *t, double pace,
                          validate_prediction *out)
 {
     hw_cluster *cluster;
-    cost_framework paced;
     plan_origin origin = cli_origin(c, t->model, t->cluster);
     origin.batch = t->batch;
     origin.precision = t->precision;
@@ -135,12 +156,7 @@ static fs_status predict(cli *c, const validate_case *t, double pace,
     origin.optimizer = t->optimizer;
     FS_TRY(open_cluster(c, t, &cluster, &out->limit));
     c->args.overlap = t->framework && t->framework->overlaps;
-    asked a = {t, t->framework, out};
-    if (t->framework) {
-        paced = *t->framework;
-        paced.pace = pace;
-        a.framework = &paced;
-    }
+    asked a = {t, pace, out};
     return cli_plan_unwritten(c, &origin, &t->recipe, cluster, use, &a);
 }
 

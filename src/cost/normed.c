@@ -64,21 +64,10 @@ static bool follows_norm(const ir_graph *graph, const ir_node *node)
 /* Of an addition's three passes over as many bytes the fused kernel reads the
  * other operand. */
 #define OTHER_OPERAND (1 / 3.0)
-/* A norm's kernel moves bytes at .63 of the rate of an addition: 1.9 of 3.03
- * TB/s, the same on 16 and 32 bits (layer norms of 67 million elements on an
- * H100, datasets/measurements/gpu_h100.csv). */
-#define NORM_TIMES (1 / 0.63)
-
-static bool is_norm_kernel(ir_op_kind op)
-{
-    return op == IR_OP_centred_square || op == IR_OP_batch_norm ||
-           op == IR_OP_batch_norm_grad || op == IR_OP_batch_norm_param_grad;
-}
-
 /* Kernels that fuse keep x, and its gradient, on the device's processors
  * between their passes (cuDNN has the fused ones in its persistent mode alone):
  * they are read once. */
-static double fused_times(const ir_graph *graph, const ir_node *node)
+static double fused_share(const ir_graph *graph, const ir_node *node)
 {
     if (node->op == IR_OP_centred_square ||
         node->op == IR_OP_batch_norm_param_grad || follows_norm(graph, node))
@@ -89,13 +78,12 @@ static double fused_times(const ir_graph *graph, const ir_node *node)
     return is_sum_of_norm(graph, node) ? OTHER_OPERAND : 1;
 }
 
-double cost_normed_times(const cost_framework *framework, const ir_graph *graph,
+double cost_normed_share(const cost_framework *framework, const ir_graph *graph,
                          const bool *normed, const ir_node *node, bool mixed)
 {
     if (is_of_mean(graph, normed, node))
         return 0;
-    return (framework->fuses_norms && mixed ? fused_times(graph, node) : 1) *
-           (is_norm_kernel(node->op) ? NORM_TIMES : 1);
+    return framework->fuses_norms && mixed ? fused_share(graph, node) : 1;
 }
 
 /* The weights of a convolution, or their gradient; -1: it is none. */

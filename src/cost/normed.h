@@ -8,10 +8,10 @@
 /* What of a graph a batch norm reads: [tensors]. */
 const bool *cost_normed_inputs(const ir_graph *graph, fs_arena *arena);
 
-/* How many times as long as an addition of as many bytes a node takes to move
- * its own; 0: it is part of another kernel. In networks of 16-bit floats
- * (`mixed`) frameworks fuse more. */
-double cost_normed_times(const cost_framework *framework, const ir_graph *graph,
+/* The part that is left of the bytes that a node moves by itself; 0: it is part
+ * of another kernel. In networks of 16-bit floats (`mixed`) frameworks fuse
+ * more. */
+double cost_normed_share(const cost_framework *framework, const ir_graph *graph,
                          const bool *normed, const ir_node *node, bool mixed);
 
 /* Bytes that turning activations to the order of tensor cores and back moves
