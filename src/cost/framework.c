@@ -210,7 +210,6 @@ fs_status cost_framework_read(const char *path, fs_arena *arena, fs_err *err,
     FS_TRY(fs_json_load(path, err, &root));
     fs_json in = fs_json_root(path, root);
     *out = (cost_framework){.attention_efficiency = {1, 1},
-                            .pace = 1,
                             .transposes = {1, 1},
                             .cuts_tensors = true,
                             .cuts_layers = true,

@@ -65,7 +65,8 @@ typedef struct cost_framework {
     bool turns_images;
     /* Seconds of a host's core per image that is decoded there; 0: elsewhere */
     double host_image_s;
-    /* How many times as long as predicted its kernels were measured to take */
+    /* How many times as long as predicted its kernels were measured to take; 0:
+     * as long as predicted */
     double pace;
     /* Memory beside what is live: of the context and its libraries, and what
      * the allocator loses */

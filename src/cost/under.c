@@ -325,9 +325,9 @@ static void bound_by_host(const under *u)
 /* Who meets others waits for the slowest; and a pace that was measured. */
 static void wait_for_slowest(const under *u)
 {
+    const double pace = u->framework->pace > 0 ? u->framework->pace : 1;
     const double times =
-        u->framework->pace *
-        (1 + u->framework->jitter * hw_slowest_of(u->role->n_ranks));
+        pace * (1 + u->framework->jitter * hw_slowest_of(u->role->n_ranks));
     for (int32_t i = 0; i < u->role->n_tasks; i++) {
         plan_demand *d = &u->demand[i];
         if (u->role->tasks[i].kind != PLAN_COMPUTE)
