@@ -51,6 +51,12 @@ static void test_refused(void)
     refuses(WITH(",\"host_s\":-1"), "host_s");
     refuses(WITH(",\"host\":1"), "host");
     refuses(WITH(",\"gather_bps\":-1"), "gather_bps");
+    refuses(WITH(",\"gap_s\":-1"), "gap_s");
+    refuses(WITH(",\"own_stream\":2"), "own_stream");
+    refuses(WITH(",\"unfused_bytes\":{\"sideways\":1}"), "sideways");
+    tap_equal_int(read_text(WITH(""), &err, &f), FS_OK, "again");
+    tap_ok(!f.own_stream && f.recomputes && f.gap_s == 0,
+           "what a file leaves out is as usual");
     refuses(WITH(",\"collectives\":[\"carrier pigeon\"]"), "carrier pigeon");
     refuses(WITH(",\"score_bytes\":{\"sideways\":1}"), "sideways");
     refuses(WITH(",\"attention_efficiency\":0.5"), "attention_efficiency");
@@ -104,9 +110,11 @@ static void test_change(void)
 
 static void test_files(void)
 {
-    static const char *const names[] = {
-        "megatron-lm", "deepspeed-zero", "fsdp",  "pytorch", "pytorch2",
-        "oneflow",     "tensorflow",     "mxnet", "paddle"};
+    static const char *const names[] = {"megatron-lm",    "megatron-deepspeed",
+                                        "deepspeed-zero", "fsdp",
+                                        "pytorch",        "pytorch2",
+                                        "oneflow",        "tensorflow",
+                                        "mxnet",          "paddle"};
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         fs_err err = {0};
         cost_framework f;

@@ -115,6 +115,7 @@ static void sources_json(cli *c, const validate_scores *s)
         const validate_score *one = &s->sources[k];
         json_t *row = json_object();
         json_object_set_new(row, "mape", real_or_null(one->mape));
+        json_object_set_new(row, "simulated", json_boolean(one->simulated));
         json_object_set_new(row, "rows", json_integer(one->rows));
         json_object_set_new(row, "stated", json_integer(one->stated));
         json_object_set_new(row, "bias", real_or_null(one->bias));
@@ -393,7 +394,7 @@ static fs_status write_residuals(cli *c, const validating *v)
     for (int32_t i = 0; i < v->n; i++) {
         const validate_case *t = &v->cases[i];
         const double error = validate_error(t, &v->predicted[i]);
-        if (isnan(error) || v->predicted[i].anchor >= 0)
+        if (isnan(error) || v->predicted[i].anchor >= 0 || t->simulated)
             continue; /* told from another row: it says less than it seems */
         const int64_t per_node = t->row->gpus_per_node;
         const int32_t devices = (int32_t)t->row->gpus;

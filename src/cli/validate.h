@@ -10,8 +10,9 @@
 
 /* A row as it stands. Numbers: 0 where the cell is empty; measured ones NAN. */
 typedef struct validate_row {
-    const char *id, *source, *task, *model, *arch, *gpu, *inter_link, *schedule,
-        *recompute, *precision, *framework, *status, *vpp, *seq_len, *mem_kind;
+    const char *id, *source, *source_ref, *evidence, *task, *model, *arch, *gpu,
+        *inter_link, *schedule, *recompute, *precision, *framework, *status,
+        *vpp, *seq_len, *mem_kind;
     int64_t layers, hidden, ffn, heads, kv_heads, vocab, global_batch,
         micro_batch, grad_accum, gpus, gpu_mem_gb, gpus_per_node, tp, pp, dp,
         cp, ep, seq_par, zero_stage;
@@ -47,6 +48,7 @@ typedef struct validate_case {
     double measured_s; /* NAN: no time is told */
     double measured_bytes;
     bool of_process;     /* these are the whole process's */
+    bool simulated;      /* by another simulator: nothing that was measured */
     bool out_of_memory;  /* is what was measured */
     const char *assumed; /* what the row does not tell and was taken; "" */
 } validate_case;
@@ -54,9 +56,10 @@ typedef struct validate_case {
  * to it, few, and listed, and facts that its scripts and reports tell. Of
  * several that are of a row, what follows goes before. */
 typedef struct validate_source {
-    const char *match; /* part of the source's name */
+    const char *match; /* part of the source's name, or of where in it */
     const char *of_framework, *of_model,
-        *of_precision;       /* parts of a row's; NULL: any */
+        *of_precision; /* parts of a row's; NULL: any */
+    const cost_framework *framework, *instead_of; /* in the place of; NULL */
     double outer_efficiency; /* of the wire between nodes; 0: as usual */
     double jitter;           /* cost_framework's; NAN: as the framework's */
     double host_cores;       /* of a node; 0: not told */

@@ -84,6 +84,7 @@ static bool take_measured(reader *r)
     out->out_of_memory = is_out_of_memory(row);
     out->measured_s = time_of(row, atoll(row->seq_len));
     out->measured_bytes = row->peak_mem_gb * 0x1p30;
+    out->simulated = has(row->evidence, "simulated");
     out->of_process =
         has(row->mem_kind, "smi") || has(row->mem_kind, "process");
     if (out->out_of_memory)
@@ -396,6 +397,8 @@ static bool take_recompute(reader *r)
     validate_case *out = r->out;
     /* where activations are not of 16 bits their casts are kept */
     out->recompute = out->framework && !out->framework->narrow ? "nothing" : "";
+    if (out->framework && !out->framework->recomputes)
+        return true;
     if (has(how, "full") || has(how, "block"))
         out->recompute = "block";
     else if (has(how, "selective"))
@@ -412,6 +415,17 @@ static fs_status read_part(const fs_json *in, const char *key, fs_arena *arena,
 {
     return fs_json_has(in, key) ? fs_json_strdup(in, key, arena, err, out)
                                 : FS_OK;
+}
+
+/* Which streams collectives run on may hang on the plan. */
+static void take_streams(reader *r)
+{
+    const cost_framework *f = r->out->framework;
+    if (!f || !f->tensor_alone || r->out->recipe.tp <= 1)
+        return;
+    cost_framework *own = fs_memdup(r->arena, f, sizeof *f);
+    own->overlaps = own->own_stream = false;
+    r->out->framework = own;
 }
 
 static fs_status read_share(const fs_json *in, const char *key, fs_err *err,
@@ -442,9 +456,26 @@ static fs_status read_with(const fs_json *in, fs_arena *arena, fs_err *err,
     return FS_OK;
 }
 
-static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
-                             fs_err *err, validate_source *out)
+static fs_status read_framework(const fs_json *in, const char *key,
+                                const validate_frameworks *all, fs_err *err,
+                                const cost_framework **out)
 {
+    const char *name;
+    if (!fs_json_has(in, key))
+        return FS_OK;
+    FS_TRY(fs_json_text(in, key, err, &name));
+    for (int32_t i = 0; i < all->n; i++)
+        if (strcmp(all->at[i].name, name) == 0) {
+            *out = &all->at[i];
+            return FS_OK;
+        }
+    return fs_json_fail(in, key, err, "is '%.80s', which is not known", name);
+}
+
+static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
+                             fs_err *err, validate_frameworks *all)
+{
+    validate_source *out = &all->sources[i];
     static const char *const keys[] = {"match",
                                        "of_framework",
                                        "of_model",
@@ -453,6 +484,8 @@ static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
                                        "outer_efficiency",
                                        "jitter",
                                        "with",
+                                       "instead_of",
+                                       "framework",
                                        "fitted_on",
                                        "source",
                                        "device",
@@ -464,6 +497,8 @@ static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
     out->jitter = NAN;
     FS_TRY(fs_json_item(list, i, err, &in));
     FS_TRY(fs_json_keys(&in, keys, err));
+    FS_TRY(read_framework(&in, "framework", all, err, &out->framework));
+    FS_TRY(read_framework(&in, "instead_of", all, err, &out->instead_of));
     FS_TRY(fs_json_strdup(&in, "match", arena, err, &out->match));
     FS_TRY(read_part(&in, "of_framework", arena, err, &out->of_framework));
     FS_TRY(read_part(&in, "of_model", arena, err, &out->of_model));
@@ -501,7 +536,7 @@ static fs_status read_sources(const char *path, fs_arena *arena, fs_err *err,
     const size_t n = status == FS_OK ? json_array_size(list.value) : 0;
     out->sources = fs_new(arena, validate_source, n);
     for (size_t i = 0; i < n && status == FS_OK; i++)
-        status = read_source(&list, i, arena, err, &out->sources[i]);
+        status = read_source(&list, i, arena, err, out);
     out->n_sources = (int32_t)n;
     json_decref(root);
     return status;
@@ -554,7 +589,7 @@ static void change(const char *with, cost_framework *framework)
 
 static bool is_of(const validate_row *row, const validate_source *s)
 {
-    return has(row->source, s->match) &&
+    return (has(row->source, s->match) || has(row->source_ref, s->match)) &&
            (!s->of_framework || has(row->framework, s->of_framework)) &&
            (!s->of_model || has(row->model, s->of_model)) &&
            (!s->of_precision || has(row->precision, s->of_precision));
@@ -570,6 +605,8 @@ static void take_source(reader *r, const validate_frameworks *all)
             continue;
         if (s->device)
             out->source = s;
+        if (s->framework && s->instead_of == out->framework)
+            out->framework = s->framework;
         if (s->outer_efficiency > 0)
             out->outer_efficiency = s->outer_efficiency;
         if (s->host_cores > 0)
@@ -604,6 +641,7 @@ void validate_understand(const validate_row *row, const char *data_dir,
         take_degrees(&r) && take_batches(&r) && take_schedule(&r) &&
         take_interleave(&r) && take_precision(&r))
         take_recompute(&r);
+    take_streams(&r);
     if (has(row->arch, "cnn"))
         out->optimizer = "momentum";
     if (r.assumed.n)

@@ -155,7 +155,7 @@ static fs_status predict(cli *c, const validate_case *t, double pace,
     origin.recompute = t->recompute;
     origin.optimizer = t->optimizer;
     FS_TRY(open_cluster(c, t, &cluster, &out->limit));
-    c->args.overlap = t->framework && t->framework->overlaps;
+    c->args.overlap = t->framework && t->framework->own_stream;
     asked a = {t, pace, out};
     return cli_plan_unwritten(c, &origin, &t->recipe, cluster, use, &a);
 }

@@ -189,6 +189,7 @@ static void add_case(const validate_case *cases,
     const double error = validate_error(&cases[i], &predicted[i]);
     const double bytes = validate_bytes_error(&cases[i], &predicted[i]);
     s->stated += is_stated(&cases[i]);
+    s->simulated |= cases[i].simulated;
     if (!isnan(bytes)) {
         s->n_bytes++;
         sum->bytes += fabs(bytes);
@@ -270,7 +271,8 @@ static void find_groups(const validate_case *cases,
     double *measured = fs_new(arena, double, n);
     double *ours = fs_new(arena, double, n);
     for (int32_t i = 0; i < n; i++)
-        if (!isnan(validate_error(&cases[i], &predicted[i])))
+        if (!cases[i].simulated &&
+            !isnan(validate_error(&cases[i], &predicted[i])))
             name[i] = group_name(&cases[i], arena);
     for (int32_t i = 0; i < n; i++) {
         validate_group group = {.name = name[i]};
@@ -326,7 +328,7 @@ validate_scores validate_score_all(const validate_case *cases,
         stated += s->stated;
         n_bytes += s->n_bytes;
         bytes += s->n_bytes ? s->bytes_mape * s->n_bytes : 0;
-        if (!s->rows)
+        if (!s->rows || s->simulated)
             continue;
         rows += s->rows;
         sum += s->mape * s->rows;

@@ -6,6 +6,7 @@
 
 typedef struct validate_score {
     const char *source;
+    bool simulated; /* rows that were: they count for nothing beyond this */
     int32_t rows,
         stated; /* predicted; and all of the source that tell a time */
     double mape, worst, bias; /* mean of |error|, largest |error|, mean error */

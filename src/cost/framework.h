@@ -27,6 +27,11 @@ typedef struct cost_framework {
     double score_bytes[2]; /* moved per score by those that are no products, in
                               the forward and in the backward pass */
     int32_t attention_kernels[2];
+    /* Where samples times heads of a rank are no multiple of that softmax is
+     * not fused, and both are these; 0: always fused */
+    int32_t fused_multiple;
+    double unfused_bytes[2];
+    int32_t unfused_kernels[2];
     double attention_efficiency[2]; /* of matmul's, where it is one kernel, */
     double score_depth;  /* whose scores take as if heads were deeper by that:
                             exponentials beside the products */
@@ -55,8 +60,17 @@ typedef struct cost_framework {
      * floats; 0: as the plan has it */
     double gradient_bytes;
     bool overlaps;
-    double jitter; /* relative deviation of a rank's passes: ranks that meet
-                      wait for the slowest of them */
+    bool own_stream;   /* collectives of passes run beside what needs them not;
+                          as `overlaps` where the file tells nothing */
+    bool tensor_alone; /* but with tensor parallel ranks all collectives are on
+                          the stream of compute */
+    /* A step that was put together of kernels profiled one at a time: each
+     * ends so long before the next begins, and collectives come on top;
+     * 0: it was run */
+    double gap_s;
+    bool recomputes; /* where a row tells so */
+    double jitter;   /* relative deviation of a rank's passes: ranks that meet
+                        wait for the slowest of them */
     /* Convolutional networks. Where they are of 16-bit floats ReLU, and the
      * addition before it, are part of the batch norm's kernels */
     bool fuses_norms;

@@ -50,6 +50,18 @@ static double products_s(const under *u, const ir_work *work, bool backward)
                                  cost_product_at(u->device, work, &weighed));
 }
 
+/* Kernels of attention apart, and bytes that they move per score. */
+static int32_t attention_kernels(const under *u, const ir_product *p,
+                                 bool backward, double *score_bytes)
+{
+    const cost_framework *f = u->framework;
+    const bool fused = !f->fused_multiple || p->groups % f->fused_multiple == 0;
+    *score_bytes =
+        fused ? f->score_bytes[backward] : f->unfused_bytes[backward];
+    return fused ? f->attention_kernels[backward]
+                 : f->unfused_kernels[backward];
+}
+
 /* Rows of a tile of fused attention's scores. */
 #define DIAGONAL_TILE 128.0
 
@@ -85,10 +97,11 @@ static void time_attention(const under *u, const plan_task *task, bool backward,
     }
     const double scores =
         (double)p->groups * (double)p->rows * (double)p->columns;
-    const int32_t kernels = f->attention_kernels[backward];
+    double score_bytes;
+    const int32_t kernels = attention_kernels(u, p, backward, &score_bytes);
     out->launch_s = kernels * u->device->launch_s;
     out->compute_s = products_s(u, &work, backward);
-    out->memory_s = moving_s(u, scores * f->score_bytes[backward]);
+    out->memory_s = moving_s(u, scores * score_bytes);
     out->total_s = out->launch_s + out->compute_s + out->memory_s;
 }
 
@@ -290,11 +303,31 @@ static double kernels_of(const under *u, const plan_task *task)
     const ir_op_kind op = u->graph->nodes.at[task->node].op;
     if (u->demand[at].total_s <= 0)
         return 0;
-    if (!u->framework->attention_apart)
+    if (!u->framework->attention_apart ||
+        (op != IR_OP_attention && op != IR_OP_attention_grad))
         return u->kernels[at];
-    return op == IR_OP_attention        ? u->framework->attention_kernels[0]
-           : op == IR_OP_attention_grad ? u->framework->attention_kernels[1]
-                                        : u->kernels[at];
+    const ir_work work = work_of(u, task);
+    double score_bytes;
+    return attention_kernels(u, &work.product, op == IR_OP_attention_grad,
+                             &score_bytes);
+}
+
+/* Of kernels profiled one at a time: none begins before the last has ended and
+ * the host has started it; collectives come on top. */
+static void put_together(const under *u)
+{
+    for (int32_t i = 0; i < u->role->n_tasks; i++) {
+        const plan_task *task = &u->role->tasks[i];
+        plan_demand *d = &u->demand[i];
+        const double kernels = kernels_of(u, task);
+        if (task->kind != PLAN_COMPUTE || !(kernels > 0) ||
+            task->phase == PLAN_BEGIN || task->phase == PLAN_END)
+            continue;
+        const double more = fmax(kernels * u->framework->gap_s,
+                                 kernels * u->framework->host_s - d->total_s);
+        d->launch_s += more;
+        d->total_s += more;
+    }
 }
 
 /* Per phase: no less than the host takes. */
@@ -434,7 +467,10 @@ plan_timing *cost_timing_under(const cost_framework *framework,
             else if (task->kind == PLAN_BOX && task->comm >= 0)
                 time_bucket(&u, task, &u.demand[i]);
         }
-        bound_by_host(&u);
+        if (framework->gap_s > 0)
+            put_together(&u);
+        else
+            bound_by_host(&u);
         wait_for_slowest(&u);
         cost_reduce_meanwhile(framework, graph, role,
                               gradients_reduced(&u, arena),
