@@ -74,6 +74,40 @@ static void test_refused(void)
            "an unknown one: the near ones (%s)", err.text);
 }
 
+static fs_status change(const char *text, fs_err *err, cost_framework *f)
+{
+    json_error_t fault;
+    json_t *root = json_loads(text, 0, &fault);
+    const fs_json in = fs_json_root("t", root);
+    *err = (fs_err){0};
+    const fs_status status = cost_framework_change(&in, err, f);
+    json_decref(root);
+    return status;
+}
+
+static void test_change(void)
+{
+    fs_err err;
+    cost_framework f;
+    read_text(WITH(",\"jitter\":0.5,\"host_s\":1,\"turns_images\":true"), &err,
+              &f);
+    tap_ok(f.turns_images, "flags");
+    tap_equal_int(change("{\"jitter\":0.25,\"overlaps\":true,"
+                         "\"turns_images\":false,\"host_image_s\":0.125}",
+                         &err, &f),
+                  FS_OK, "a run may do otherwise: %s", err.text);
+    tap_ok(f.jitter == 0.25 && f.overlaps && !f.turns_images &&
+               f.host_image_s == 0.125,
+           "in what is told");
+    tap_ok(f.host_s == 1 && strcmp(f.name, "x") == 0, "and in nothing else");
+    tap_ok(change("{\"attention\":\"apart\"}", &err, &f) == FS_INVALID &&
+               strstr(err.text, "attention"),
+           "but its code is its own: %s", err.text);
+    tap_ok(change("{\"jitter\":2}", &err, &f) == FS_INVALID &&
+               strstr(err.text, "jitter"),
+           "within bounds: %s", err.text);
+}
+
 static void test_files(void)
 {
     static const char *const names[] = {"megatron-lm",    "megatron-deepspeed",
@@ -96,6 +130,7 @@ int main(void)
 {
     arena = fs_arena_create();
     test_refused();
+    test_change();
     test_files();
     fs_arena_destroy(arena);
     return tap_done();

@@ -1,6 +1,6 @@
 /* How far predictions are off, and whether they put plans in their order. */
 #include "config.h"
-#include "cli/validate.h"
+#include "cli/validate_score.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -59,8 +59,8 @@ static bool goes_before(const validate_case *cases, int32_t a, int32_t b)
     return x < y || (x == y && a < b);
 }
 
-void validate_anchor(const validate_case *cases, int32_t n,
-                     validate_prediction *predicted)
+void validate_find_anchors(const validate_case *cases, int32_t n,
+                           validate_prediction *predicted)
 {
     for (int32_t i = 0; i < n; i++)
         predicted[i].anchor = -1;
@@ -77,6 +77,19 @@ void validate_anchor(const validate_case *cases, int32_t n,
         predicted[i].anchor = from;
         predicted[from].is_anchor = true;
     }
+}
+
+double validate_pace(const validate_case *cases,
+                     const validate_prediction *predicted, int32_t i)
+{
+    const int32_t from = predicted[i].is_anchor ? i : predicted[i].anchor;
+    return from < 0 ? 1 : cases[from].measured_s / predicted[from].iteration_s;
+}
+
+void validate_tell(const validate_case *cases, int32_t n,
+                   const validate_prediction *paced,
+                   validate_prediction *predicted)
+{
     /* an anchor has none itself: it is the first of its family */
     for (int32_t i = 0; i < n; i++) {
         const int32_t from = predicted[i].anchor;
@@ -86,8 +99,9 @@ void validate_anchor(const validate_case *cases, int32_t n,
                               (double)cases[from].recipe.micro_batches;
         const double first_s = cases[from].measured_s * rounds;
         const double more_s =
-            predicted[i].iteration_s - predicted[from].iteration_s * rounds;
-        predicted[i].iteration_s = fmax(first_s + more_s, LEAST * first_s);
+            paced[i].iteration_s - paced[from].iteration_s * rounds;
+        predicted[i].iteration_s =
+            fmax(fmax(first_s + more_s, LEAST * first_s), paced[i].host_s);
     }
 }
 

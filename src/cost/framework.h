@@ -4,6 +4,7 @@
 #ifndef FS_COST_FRAMEWORK_H
 #define FS_COST_FRAMEWORK_H
 
+#include "base/json.h"
 #include "cost/cost.h"
 
 /* Every figure has its unit in its name and its source in the file's `sources`,
@@ -70,6 +71,17 @@ typedef struct cost_framework {
     bool recomputes; /* where a row tells so */
     double jitter;   /* relative deviation of a rank's passes: ranks that meet
                         wait for the slowest of them */
+    /* Convolutional networks. Where they are of 16-bit floats ReLU, and the
+     * addition before it, are part of the batch norm's kernels */
+    bool fuses_norms;
+    /* Activations lie channel by channel, but tensor cores take them pixel by
+     * pixel: each convolution turns what it reads and writes */
+    bool turns_images;
+    /* Seconds of a host's core per image that is decoded there; 0: elsewhere */
+    double host_image_s;
+    /* How many times as long as predicted its kernels were measured to take; 0:
+     * as long as predicted */
+    double pace;
     /* Memory beside what is live: of the context and its libraries, and what
      * the allocator loses */
     double score_kept_bytes; /* per score of attention apart, for backward */
@@ -80,6 +92,9 @@ typedef struct cost_framework {
 /* FS_INVALID names the file and the field. */
 fs_status cost_framework_read(const char *path, fs_arena *arena, fs_err *err,
                               cost_framework *out);
+/* Its figures that the object has; FS_INVALID names what is none. */
+fs_status cost_framework_change(const fs_json *in, fs_err *err,
+                                cost_framework *out);
 /* By name; FS_INVALID lists those that there are. */
 fs_status cost_framework_open(const char *name, const char *data_dir,
                               fs_arena *arena, fs_err *err,
