@@ -1,5 +1,5 @@
 #include "config.h"
-#include "cli/validate.h"
+#include "cli/validate_score.h"
 
 #include "base/clock.h"
 #include "base/crew.h"
@@ -21,6 +21,7 @@ typedef struct validating {
     int32_t n, n_asked;
     validate_case *cases;
     validate_prediction *predicted;
+    validate_prediction *paced; /* where a row's kernels were measured */
     int32_t *asked;    /* [n_asked] of the cases, those that are no skips */
     fs_arena **arenas; /* [hands] */
     atomic_int done;
@@ -30,10 +31,22 @@ static void predict_one(void *ctx, int32_t hand, int32_t k)
 {
     validating *v = ctx;
     const int32_t i = v->asked[k];
-    validate_predict(v->c, &v->cases[i], v->arenas[hand], &v->predicted[i]);
+    validate_predict(v->c, &v->cases[i], 1, v->arenas[hand], &v->predicted[i]);
     const int done = atomic_fetch_add(&v->done, 1) + 1;
     if (hand == 0)
         fs_progress("%d of %d rows predicted", done, v->n_asked);
+}
+
+/* Again, at the pace of the row that it is told from. */
+static void predict_paced(void *ctx, int32_t hand, int32_t k)
+{
+    validating *v = ctx;
+    const int32_t i = v->asked[k];
+    const validate_prediction *p = &v->predicted[i];
+    if (p->anchor >= 0 || p->is_anchor)
+        validate_predict(v->c, &v->cases[i],
+                         validate_pace(v->cases, v->predicted, i),
+                         v->arenas[hand], &v->paced[i]);
 }
 
 static void predict_all(validating *v)
@@ -45,6 +58,9 @@ static void predict_all(validating *v)
     fs_keep_freed();
     fs_crew_run(predict_one, v, hands, v->n_asked);
     fs_progress("%s", "");
+    validate_find_anchors(v->cases, v->n, v->predicted);
+    fs_crew_run(predict_paced, v, hands, v->n_asked);
+    validate_tell(v->cases, v->n, v->paced, v->predicted);
     for (int32_t h = 0; h < hands; h++)
         fs_arena_join(v->c->arena, v->arenas[h]);
 }
@@ -60,6 +76,7 @@ static fs_status pick_rows(cli *c, const validate_table *table, validating *v)
     }
     v->cases = fs_new(c->arena, validate_case, table->n);
     v->predicted = fs_new(c->arena, validate_prediction, table->n);
+    v->paced = fs_new(c->arena, validate_prediction, table->n);
     v->asked = fs_new(c->arena, int32_t, table->n);
     for (int32_t i = 0; i < table->n; i++) {
         const validate_row *row = &table->rows[i];
@@ -98,6 +115,7 @@ static void sources_json(cli *c, const validate_scores *s)
         const validate_score *one = &s->sources[k];
         json_t *row = json_object();
         json_object_set_new(row, "mape", real_or_null(one->mape));
+        json_object_set_new(row, "simulated", json_boolean(one->simulated));
         json_object_set_new(row, "rows", json_integer(one->rows));
         json_object_set_new(row, "stated", json_integer(one->stated));
         json_object_set_new(row, "bias", real_or_null(one->bias));
@@ -376,7 +394,7 @@ static fs_status write_residuals(cli *c, const validating *v)
     for (int32_t i = 0; i < v->n; i++) {
         const validate_case *t = &v->cases[i];
         const double error = validate_error(t, &v->predicted[i]);
-        if (isnan(error) || v->predicted[i].anchor >= 0)
+        if (isnan(error) || v->predicted[i].anchor >= 0 || t->simulated)
             continue; /* told from another row: it says less than it seems */
         const int64_t per_node = t->row->gpus_per_node;
         const int32_t devices = (int32_t)t->row->gpus;
@@ -447,7 +465,6 @@ fs_status cli_cmd_validate(cli *c)
     FS_TRY(pick_rows(c, &table, &v));
     FS_TRY(cli_begin(c, NULL, NULL));
     predict_all(&v);
-    validate_anchor(v.cases, v.n, v.predicted);
     const validate_scores s =
         validate_score_all(v.cases, v.predicted, v.n, c->arena);
     rows_json(c, &v);

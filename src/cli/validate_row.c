@@ -24,6 +24,8 @@ typedef struct column {
 static const column columns[] = {
     COLUMN(CELL_TEXT, true, id),
     COLUMN(CELL_TEXT, false, source),
+    COLUMN(CELL_TEXT, false, source_ref),
+    COLUMN(CELL_TEXT, false, evidence),
     COLUMN(CELL_TEXT, false, task),
     COLUMN(CELL_TEXT, false, model),
     COLUMN(CELL_TEXT, true, arch),

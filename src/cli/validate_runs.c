@@ -1,7 +1,7 @@
 /* One's own runs, from the database: what was predicted of each before it ran,
  * what it took, and what the simulator says of the durations it had. */
 #include "config.h"
-#include "cli/validate.h"
+#include "cli/validate_score.h"
 
 #include "base/clock.h"
 #include "report/report.h"

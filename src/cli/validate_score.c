@@ -1,6 +1,6 @@
 /* How far predictions are off, and whether they put plans in their order. */
 #include "config.h"
-#include "cli/validate.h"
+#include "cli/validate_score.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -59,8 +59,8 @@ static bool goes_before(const validate_case *cases, int32_t a, int32_t b)
     return x < y || (x == y && a < b);
 }
 
-void validate_anchor(const validate_case *cases, int32_t n,
-                     validate_prediction *predicted)
+void validate_find_anchors(const validate_case *cases, int32_t n,
+                           validate_prediction *predicted)
 {
     for (int32_t i = 0; i < n; i++)
         predicted[i].anchor = -1;
@@ -77,6 +77,19 @@ void validate_anchor(const validate_case *cases, int32_t n,
         predicted[i].anchor = from;
         predicted[from].is_anchor = true;
     }
+}
+
+double validate_pace(const validate_case *cases,
+                     const validate_prediction *predicted, int32_t i)
+{
+    const int32_t from = predicted[i].is_anchor ? i : predicted[i].anchor;
+    return from < 0 ? 1 : cases[from].measured_s / predicted[from].iteration_s;
+}
+
+void validate_tell(const validate_case *cases, int32_t n,
+                   const validate_prediction *paced,
+                   validate_prediction *predicted)
+{
     /* an anchor has none itself: it is the first of its family */
     for (int32_t i = 0; i < n; i++) {
         const int32_t from = predicted[i].anchor;
@@ -86,8 +99,9 @@ void validate_anchor(const validate_case *cases, int32_t n,
                               (double)cases[from].recipe.micro_batches;
         const double first_s = cases[from].measured_s * rounds;
         const double more_s =
-            predicted[i].iteration_s - predicted[from].iteration_s * rounds;
-        predicted[i].iteration_s = fmax(first_s + more_s, LEAST * first_s);
+            paced[i].iteration_s - paced[from].iteration_s * rounds;
+        predicted[i].iteration_s =
+            fmax(fmax(first_s + more_s, LEAST * first_s), paced[i].host_s);
     }
 }
 
@@ -175,6 +189,7 @@ static void add_case(const validate_case *cases,
     const double error = validate_error(&cases[i], &predicted[i]);
     const double bytes = validate_bytes_error(&cases[i], &predicted[i]);
     s->stated += is_stated(&cases[i]);
+    s->simulated |= cases[i].simulated;
     if (!isnan(bytes)) {
         s->n_bytes++;
         sum->bytes += fabs(bytes);
@@ -256,7 +271,8 @@ static void find_groups(const validate_case *cases,
     double *measured = fs_new(arena, double, n);
     double *ours = fs_new(arena, double, n);
     for (int32_t i = 0; i < n; i++)
-        if (!isnan(validate_error(&cases[i], &predicted[i])))
+        if (!cases[i].simulated &&
+            !isnan(validate_error(&cases[i], &predicted[i])))
             name[i] = group_name(&cases[i], arena);
     for (int32_t i = 0; i < n; i++) {
         validate_group group = {.name = name[i]};
@@ -312,7 +328,7 @@ validate_scores validate_score_all(const validate_case *cases,
         stated += s->stated;
         n_bytes += s->n_bytes;
         bytes += s->n_bytes ? s->bytes_mape * s->n_bytes : 0;
-        if (!s->rows)
+        if (!s->rows || s->simulated)
             continue;
         rows += s->rows;
         sum += s->mape * s->rows;
