@@ -302,10 +302,14 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     FS_TRY(pick_timing(c, &p, &timing));
     FS_TRY(sim_run(p.model.graph, p.plan, p.cluster, timing, &options, c->arena,
                    &c->err, &sim));
+    const bool predicted = strcmp(timing->source, "predicted") == 0;
+    cli_interval interval;
+    if (predicted)
+        FS_TRY(cli_interval_of(c, &p, c->args.framework, &interval));
     describe(c, &p, &sim);
-    if (strcmp(timing->source, "predicted") == 0) {
+    if (predicted) {
         cli_tell_evidence(c, &p, timing);
-        cli_tell_interval(c, &p, sim.iteration_s);
+        cli_interval_tell(c, &interval, sim.iteration_s);
     }
     FS_TRY(tell_framework(c, &p));
     if (cli_has_what_if(c))

@@ -479,21 +479,46 @@ fs_status validate_open_frameworks(const char *data_dir, fs_arena *arena,
         out);
 }
 
-/* Whose longest word is in the text. */
+/* Whose longest word, or name, is in the text. */
 static const cost_framework *framework_of(const validate_frameworks *all,
                                           const char *text)
 {
     const cost_framework *found = NULL;
     size_t longest = 0;
-    for (int32_t i = 0; i < all->n; i++)
-        for (int32_t k = 0; k < all->at[i].n_matches; k++) {
-            const char *word = all->at[i].matches[k];
+    for (int32_t i = 0; i < all->n; i++) {
+        const cost_framework *f = &all->at[i];
+        for (int32_t k = -1; k < f->n_matches; k++) {
+            const char *word = k < 0 ? f->name : f->matches[k];
             if (strlen(word) > longest && has(text, word)) {
                 longest = strlen(word);
-                found = &all->at[i];
+                found = f;
             }
         }
+    }
     return found;
+}
+
+/* "fsdp, megatron-lm" */
+static const char *framework_names(const validate_frameworks *all,
+                                   fs_arena *arena)
+{
+    fs_text text = {.arena = arena};
+    for (int32_t i = 0; i < all->n; i++)
+        fs_text_add(&text, "%s%s", i ? ", " : "", all->at[i].name);
+    return text.n ? text.at : "none";
+}
+
+/* What none of them is like would be predicted as what it is not. */
+static void take_framework(reader *r, const validate_frameworks *all)
+{
+    r->out->framework = framework_of(all, r->row->framework);
+    if (!r->row->framework[0])
+        assume(r, "no framework: as this runtime");
+    else if (!r->out->framework)
+        skip(r,
+             "framework '%.60s' is not known (known: %s; an empty cell: this "
+             "program's runtime)",
+             r->row->framework, framework_names(all, r->arena));
 }
 
 /* The source's own constants take the place of the usual ones. */
@@ -518,15 +543,14 @@ void validate_understand(const validate_row *row, const char *data_dir,
                          const validate_frameworks *frameworks, fs_arena *arena,
                          validate_case *out)
 {
-    *out =
-        (validate_case){.row = row,
-                        .recipe = search_recipe_free(),
-                        .measured_s = NAN,
-                        .measured_bytes = NAN,
-                        .optimizer = "adam",
-                        .assumed = "",
-                        .framework = framework_of(frameworks, row->framework)};
+    *out = (validate_case){.row = row,
+                           .recipe = search_recipe_free(),
+                           .measured_s = NAN,
+                           .measured_bytes = NAN,
+                           .optimizer = "adam",
+                           .assumed = ""};
     reader r = {row, data_dir, arena, out, {.arena = arena}};
+    take_framework(&r, frameworks); /* any other reason goes before its */
     take_source(&r, frameworks);
     if (take_measured(&r) && take_model(&r) && take_cluster(&r) &&
         take_degrees(&r) && take_batches(&r) && take_schedule(&r) &&

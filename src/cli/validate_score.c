@@ -1,6 +1,6 @@
 /* How far predictions are off, and whether they put plans in their order. */
 #include "config.h"
-#include "cli/validate.h"
+#include "cli/validate_score.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,6 +21,15 @@ double validate_bytes_error(const validate_case *t,
     return (double)(t->of_process ? p->process_bytes : p->bytes) /
                t->measured_bytes -
            1;
+}
+
+validate_verdict validate_verdict_of(const validate_case *t,
+                                     const validate_prediction *p)
+{
+    const bool fits = p->process_bytes <= p->limit;
+    if (t->out_of_memory)
+        return fits ? VALIDATE_MISSED : VALIDATE_FORESEEN;
+    return fits ? VALIDATE_FITS : VALIDATE_ALARM;
 }
 
 /* ---- rows told from rows of fewer devices ---- */
@@ -246,6 +255,17 @@ void validate_order(const double *measured, const double *predicted, int32_t n,
     out->regret = measured[chosen] / best - 1;
 }
 
+/* By tau, then by what its choice costs. */
+static int worse_order(const void *a, const void *b)
+{
+    const validate_group *x = a, *y = b;
+    if (x->tau != y->tau)
+        return x->tau < y->tau ? -1 : 1;
+    if (x->regret != y->regret)
+        return x->regret > y->regret ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
 static void find_groups(const validate_case *cases,
                         const validate_prediction *predicted, int32_t n,
                         fs_arena *arena, validate_scores *out)
@@ -259,7 +279,7 @@ static void find_groups(const validate_case *cases,
         if (!isnan(validate_error(&cases[i], &predicted[i])))
             name[i] = group_name(&cases[i], arena);
     for (int32_t i = 0; i < n; i++) {
-        validate_group group = {.name = name[i]};
+        validate_group group = {.name = name[i], .row = cases[i].row};
         int32_t found = 0;
         if (!name[i])
             continue;
@@ -277,6 +297,13 @@ static void find_groups(const validate_case *cases,
     }
     out->n_groups = groups.n;
     out->groups = groups.at;
+    out->tau = out->regret = groups.n ? 0 : NAN;
+    if (groups.n)
+        qsort(groups.at, (size_t)groups.n, sizeof *groups.at, worse_order);
+    for (int32_t k = 0; k < groups.n; k++) {
+        out->tau += groups.at[k].tau / groups.n;
+        out->regret += groups.at[k].regret / groups.n;
+    }
 }
 
 /* ---- all of it ---- */
@@ -322,10 +349,8 @@ validate_scores validate_score_all(const validate_case *cases,
     for (int32_t i = 0; i < n; i++) {
         const bool predictable = !cases[i].skip && !predicted[i].failed;
         done += predictable;
-        if (!predictable || !cases[i].out_of_memory)
-            continue;
-        out.verdicts++;
-        out.right += predicted[i].process_bytes > predicted[i].limit;
+        if (predictable)
+            out.verdicts[validate_verdict_of(&cases[i], &predicted[i])]++;
     }
     out.mape = rows ? sum / rows : NAN;
     out.source_mape = n_sources ? sources / n_sources : NAN;
