@@ -422,9 +422,14 @@ static fs_status read_share(const fs_json *in, const char *key, fs_err *err,
 static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
                              fs_err *err, validate_source *out)
 {
-    static const char *const keys[] = {
-        "match",  "outer_efficiency",  "jitter", "fitted_on",
-        "device", "matmul_efficiency", NULL};
+    static const char *const keys[] = {"match",
+                                       "outer_efficiency",
+                                       "jitter",
+                                       "fitted_on",
+                                       "device",
+                                       "matmul_efficiency",
+                                       "attention_efficiency",
+                                       NULL};
     fs_json in;
     out->jitter = NAN;
     FS_TRY(fs_json_item(list, i, err, &in));
@@ -438,6 +443,8 @@ static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
         return FS_OK;
     FS_TRY(fs_json_strdup(&in, "device", arena, err, &out->device));
     out->n_constants++;
+    FS_TRY(read_share(&in, "attention_efficiency", err, &out->n_constants,
+                      &out->attention_efficiency));
     return fs_json_number(&in, "matmul_efficiency", err,
                           &out->matmul_efficiency) == FS_OK &&
                    out->matmul_efficiency > 0 && out->matmul_efficiency <= 1
@@ -530,11 +537,12 @@ static void take_source(reader *r, const validate_frameworks *all)
             continue;
         r->out->source = s;
         r->out->outer_efficiency = s->outer_efficiency;
-        if (isnan(s->jitter) || !r->out->framework)
+        if (!r->out->framework)
             continue;
         cost_framework *own =
             fs_memdup(r->arena, r->out->framework, sizeof *r->out->framework);
-        own->jitter = s->jitter;
+        if (!isnan(s->jitter))
+            own->jitter = s->jitter;
         r->out->framework = own;
     }
 }
