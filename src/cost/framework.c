@@ -102,6 +102,7 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "vocab_multiple",
                                        "attention_efficiency",
                                        "narrow",
+                                       "wide_loss",
                                        "accumulate_bytes",
                                        "loss_bytes",
                                        "collectives",
@@ -140,6 +141,7 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(
         read_flag(in, "takes_first_gradient", err, &out->takes_first_gradient));
     FS_TRY(fs_json_bool(in, "narrow", err, &out->narrow));
+    FS_TRY(read_flag(in, "wide_loss", err, &out->wide_loss));
     FS_TRY(read_figure(in, "loss_bytes", 1e4, err, &out->loss_bytes));
     FS_TRY(
         read_figure(in, "accumulate_bytes", 1e3, err, &out->accumulate_bytes));

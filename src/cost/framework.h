@@ -55,6 +55,7 @@ typedef struct cost_framework {
                       wait for the slowest of them */
     /* Memory beside what is live: of the context and its libraries, and what
      * the allocator loses */
+    bool wide_loss; /* though narrow: logits are floats, and their gradient */
     double score_kept_bytes; /* per score of attention apart, for backward */
     double extra_kept_bytes; /* per element that a norm takes, for backward */
     double context_bytes, fragmentation;

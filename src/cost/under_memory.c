@@ -47,8 +47,7 @@ static bool is_view(const holding *h, const plan_register *r)
         h->graph->nodes.at[made->node].op != IR_OP_transpose)
         return false;
     const plan_register *in = &h->role->registers[made->in[0]];
-    if (in->producer < 0 ||
-        h->role->tasks[in->producer].kind != PLAN_COMPUTE)
+    if (in->producer < 0 || h->role->tasks[in->producer].kind != PLAN_COMPUTE)
         return false;
     return h->graph->nodes.at[h->role->tasks[in->producer].node].op ==
            IR_OP_attention;
@@ -84,9 +83,8 @@ static int64_t less_bytes(const holding *h, const plan *p, int32_t role)
     plan_role narrower = *r;
     plan as_held = *p;
     int64_t less = 0;
-    narrower.registers =
-        fs_memdup(arena, r->registers,
-                  (size_t)r->n_registers * sizeof *r->registers);
+    narrower.registers = fs_memdup(
+        arena, r->registers, (size_t)r->n_registers * sizeof *r->registers);
     for (int32_t i = 0; i < r->n_registers; i++) {
         const int64_t bytes = bytes_of(h, &r->registers[i]);
         if (r->registers[i].own_memory)
