@@ -110,6 +110,7 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "gather_bps",
                                        "gradient_bytes",
                                        "score_kept_bytes",
+                                       "weight_kept_bytes",
                                        "extra_kept_bytes",
                                        "score_depth",
                                        "transposes",
@@ -153,6 +154,8 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(fs_json_bool(in, "overlaps", err, &out->overlaps));
     FS_TRY(
         read_figure(in, "score_kept_bytes", 1e3, err, &out->score_kept_bytes));
+    FS_TRY(
+        read_figure(in, "weight_kept_bytes", 8, err, &out->weight_kept_bytes));
     FS_TRY(
         read_figure(in, "extra_kept_bytes", 1e3, err, &out->extra_kept_bytes));
     FS_TRY(read_figure(in, "context_bytes", 1e12, err, &out->context_bytes));

@@ -56,8 +56,10 @@ typedef struct cost_framework {
     /* Memory beside what is live: of the context and its libraries, and what
      * the allocator loses */
     bool wide_loss; /* though narrow: logits are floats, and their gradient */
-    double score_kept_bytes; /* per score of attention apart, for backward */
-    double extra_kept_bytes; /* per element that a norm takes, for backward */
+    double weight_kept_bytes; /* per parameter of a network of 16-bit floats:
+                                 weights beside those that are updated */
+    double score_kept_bytes;  /* per score of attention apart, for backward */
+    double extra_kept_bytes;  /* per element that a norm takes, for backward */
     double context_bytes, fragmentation;
 } cost_framework;
 

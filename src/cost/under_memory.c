@@ -133,12 +133,26 @@ static int32_t pieces_kept(const plan_role *role, const plan_task *task)
     return most;
 }
 
+static double weights_kept(const holding *h)
+{
+    double bytes = 0;
+    for (int32_t i = 0; i < h->role->n_registers && h->narrow; i++) {
+        const plan_register *r = &h->role->registers[i];
+        if (r->persistent &&
+            plan_memory_kind(h->graph, h->role, r) == PLAN_BYTES_PARAM)
+            bytes +=
+                h->f->weight_kept_bytes * (double)r->bytes /
+                (double)ir_dtype_bytes(h->graph->tensors.at[r->tensor].dtype);
+    }
+    return bytes;
+}
+
 static double role_bytes(const holding *h, const plan *p, int32_t at)
 {
     const cost_framework *f = h->f;
     const ir_graph *graph = h->graph;
     const plan_role *role = h->role;
-    double kept = 0, again = 0;
+    double kept = weights_kept(h), again = 0;
     for (int32_t i = 0; i < role->n_tasks; i++) {
         const plan_task *task = &role->tasks[i];
         if (task->kind != PLAN_COMPUTE || task->phase == PLAN_END)
