@@ -129,8 +129,8 @@ static void describe(cli *c, const cli_plan *p, const sim_result *sim)
             fs_human_count(b, rates.flops_per_device), 100 * rates.mfu,
             rates.narrow ? "16-bit" : "fp32");
     cli_say(c,
-            "bubble          %.1f %% of compute time; communication not "
-            "hidden %s\n",
+            "bubble          %.1f %% of the step: devices idle, in the mean; "
+            "communication not hidden %s\n",
             100 * sim->bubble, fs_human_seconds(d, sim->exposed_comm_s));
 }
 

@@ -84,6 +84,23 @@ static const char *regime_text(cli *c, const cost_residual *r)
     return text.at;
 }
 
+/* Does the device have the figures of the data folder's file of that name? A
+ * file of one's own may give it others. */
+static bool is_as_shipped(cli *c, const hw_device *device)
+{
+    hw_cluster *shipped;
+    fs_err ignored = {0};
+    if (hw_cluster_open(fs_printf(c->arena, "1x1:%s", device->name),
+                        c->data_dir, c->arena, &ignored, &shipped) != FS_OK)
+        return false;
+    const hw_device *other = &shipped->groups[0].device;
+    return device->bf16_flops == other->bf16_flops &&
+           device->fp16_flops == other->fp16_flops &&
+           device->fp32_flops == other->fp32_flops &&
+           device->memory_bps == other->memory_bps &&
+           device->matmul_efficiency == other->matmul_efficiency;
+}
+
 /* Nobody measured what is no real machine's. */
 static const char *of_nobody(cli *c, const hw_cluster *cluster)
 {
@@ -93,6 +110,11 @@ static const char *of_nobody(cli *c, const hw_cluster *cluster)
         return "published runs are of ranks that do alike (--straggler)";
     if (cluster->n_groups > 1)
         return "no published run is of devices of several kinds";
+    if (!is_as_shipped(c, &cluster->groups[0].device))
+        return fs_printf(c->arena,
+                         "no published run is of a device with the figures of "
+                         "this %s",
+                         cluster->groups[0].device.name);
     return NULL;
 }
 

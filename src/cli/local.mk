@@ -70,3 +70,10 @@ check_PROGRAMS += tests/cli_sweep_test
 tests_cli_sweep_test_SOURCES = tests/cli_sweep_test.c tests/cli_plans.h \
   tests/run_cli.h tests/tap.h
 tests_cli_sweep_test_LDADD = $(JANSSON_LIBS) -lm
+check_PROGRAMS += tests/cli_interval_test tests/cli_framework_test
+tests_cli_interval_test_SOURCES = tests/cli_interval_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_interval_test_LDADD = $(JANSSON_LIBS) -lm
+tests_cli_framework_test_SOURCES = tests/cli_framework_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_framework_test_LDADD = $(JANSSON_LIBS) -lm
