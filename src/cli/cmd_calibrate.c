@@ -114,7 +114,7 @@ static counted count_points(const hw_device *device, fs_arena *arena)
             continue;
         }
         n.forms++;
-        if (point->count < 2)
+        if (!(point->deviation_s > 0)) /* all of one pass */
             continue;
         n.repeated++;
         n.spread += deviation_of(point);
@@ -144,7 +144,7 @@ static void tell_doubtful(cli *c, const counted *n)
 {
     enum { FEW = 5 };
     static const char *const header[] = {"in doubt", "work", "mean",
-                                         "deviation", "passes"};
+                                         "deviation", "times"};
     report_table t = {.arena = c->arena, .n_columns = 5, .header = header};
     json_t *list = json_array();
     for (int32_t i = 0; i < n->n_doubtful; i++) {
@@ -154,7 +154,7 @@ static void tell_doubtful(cli *c, const counted *n)
             list,
             json_pack("{s:s, s:f, s:f, s:f, s:i}", "what", point->what, "work",
                       point->work, "seconds", point->seconds, "deviation",
-                      deviation_of(point), "passes", (int)point->count));
+                      deviation_of(point), "times", (int)point->count));
         if (i >= FEW)
             continue;
         report_table_cell(&t, "%s", point->what);

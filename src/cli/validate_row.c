@@ -110,26 +110,15 @@ static void read_cell(const column *col, const char *cell, fs_arena *arena,
             col->kind == CELL_COUNT ? "whole number" : "number above 0");
 }
 
-/* What a table that is none of ours is apart by: ';', a tab; ','. */
-static char parted_by(const fs_csv *csv)
-{
-    const char *name = csv->name[0];
-    return csv->n_columns > 1   ? ','
-           : strchr(name, ';')  ? ';'
-           : strchr(name, '\t') ? '\t'
-                                : ',';
-}
-
 static fs_status find_columns(const fs_csv *csv, fs_err *err,
                               int32_t at[N_COLUMNS])
 {
-    const char parted = parted_by(csv);
-    if (parted != ',')
+    if (csv->n_columns == 1 && strchr(csv->name[0], ';'))
         return fs_fail(err, FS_INVALID,
-                       "%s:1: cells are parted by %s: commas are wanted (as a "
-                       "spreadsheet saves \"CSV\" where the decimal mark is a "
-                       "point)",
-                       csv->path, parted == ';' ? "semicolons" : "tabs");
+                       "%s:1: cells are parted by semicolons: commas are "
+                       "wanted (as a spreadsheet saves CSV where the decimal "
+                       "mark is a point)",
+                       csv->path);
     for (int32_t k = 0; k < N_COLUMNS; k++) {
         at[k] = fs_csv_column(csv, columns[k].name);
         if (at[k] < 0 && columns[k].needed)

@@ -258,10 +258,10 @@ static void tell_hints(cli *c, const validate_all *v, const worst *list,
         const char *hint = hint_of(t, list[k].error);
         const double times = 1 / (1 + list[k].error);
         if (hint)
-            printf("row %s (line %d): measured %.3g times what is predicted: "
+            printf("row %s (line %d): measured %.*f times what is predicted: "
                    "%s\n",
                    validate_short(c->arena, t->row->id, ID_WIDTH), t->row->line,
-                   times, hint);
+                   times < 10 ? 4 : 0, times, hint);
     }
 }
 
