@@ -1,64 +1,89 @@
-/* What a framework holds of a plan, against the closed forms of Korthikanti et
- * al. (2022): per layer of a GPT's block, of s places, b samples and width h,
- * 34 s b h + 5 a s^2 b bytes where attention is kernels of its own, two bytes
- * less an element without its dropouts' masks, and none per score where it is
- * fused; and so many bytes per parameter. */
+/* sim --framework: predicts what `validate` predicts of the same run, and says
+ * what of a plan that framework would not run so. */
 #include "config.h"
 #include "tests/run_cli.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { H = 512, A = 8, S = 512, B = 4, FEW = 2, MANY = 6 };
+#define ROW                                                                    \
+    "id,source,task,model,arch,layers,hidden,ffn,heads,vocab,seq_len,"         \
+    "global_batch,micro_batch,grad_accum,gpus,gpu,gpu_mem_gb,gpus_per_node,"   \
+    "inter_link,tp,pp,dp,schedule,zero_stage,recompute,precision,framework,"   \
+    "iter_time_s,status\n"                                                     \
+    "V1,here,pretrain,GPT,gpt,4,1024,4096,16,50257,512,16,4,4,4,A100-SXM4,80," \
+    "8,n/a,2,2,1,1f1b,0,none,bf16,Megatron-LM,0.05,ok\n"
 
-/* Bytes of `layers`. */
-static double bytes_of(int layers, const char *precision, const char *framework)
+static const json_t *notes(const cli_answer *a)
 {
-    const cli_answer *a =
-        cli("plan zoo:gpt,layers=%d,hidden=%d,heads=%d,seq=%d,vocab=4096 "
-            "--cluster 1x1:a100-sxm4-80g --batch %d --micro-batches 2 "
-            "--precision %s --recompute none --db none -o \"$D/f.json\"",
-            layers, H, A, S, 2 * B, precision);
-    if (a->status)
-        cli_show(a);
-    a = cli("sim \"$D/f.json\" --db none --json --framework %s", framework);
-    const json_t *bytes = json_object_get(a->json, "framework_bytes");
-    return json_is_integer(bytes) ? (double)json_integer_value(bytes) : NAN;
+    return json_object_get(a->json, "framework_notes");
 }
 
-/* What a layer more takes. */
-static double each(const char *precision, const char *framework)
+static bool has_note(const cli_answer *a, const char *part)
 {
-    return (bytes_of(MANY, precision, framework) -
-            bytes_of(FEW, precision, framework)) /
-           (MANY - FEW);
+    size_t i;
+    json_t *text;
+    json_array_foreach(notes(a), i, text) if (strstr(json_string_value(text),
+                                                     part)) return true;
+    return false;
 }
 
-static void near_form(const char *precision, const char *framework,
-                      double of_element, double of_score, double of_weight)
+static void plan(const char *layers, int vocab)
 {
-    const double elements = (double)S * B * H, scores = (double)A * S * S * B;
-    const double weights = 12.0 * H * H + 13.0 * H;
-    const double form =
-        of_element * elements + of_score * scores + of_weight * weights;
-    const double found = each(precision, framework);
-    tap_ok(fabs(found / form - 1) < 0.04,
-           "%s in %s: %g a layer's element, %g a score, %g a parameter: %.4g "
-           "bytes, %.4g by the form",
-           framework, precision, of_element, of_score, of_weight, found, form);
+    cli_answer *a = cli("plan zoo:gpt,layers=4,hidden=1024,heads=16,seq=512,"
+                        "vocab=%d --cluster 1x4:a100-sxm4-80g --tp 2 --pp 2 "
+                        "--layers %s --batch 16 --micro-batch 4 --precision "
+                        "bf16 --optimizer adam --overlap -o $D/p.plan",
+                        vocab, layers);
+    tap_equal_int(a->status, 0, "a plan by hand: %s", a->err);
+}
+
+/* What is said of published runs holds of what `sim` says. */
+static void test_as_validated(void)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/t.csv", cli_scratch);
+    FILE *file = fopen(path, "wb");
+    fputs(ROW, file);
+    fclose(file);
+    cli_answer *a = cli("validate $D/t.csv --json");
+    const double validated = json_number_value(json_object_get(
+        json_array_get(json_object_get(a->json, "details"), 0), "predicted_s"));
+    plan("2/2", 50432);
+    a = cli("sim $D/p.plan --framework megatron-lm --json");
+    const double simulated =
+        json_number_value(json_object_get(a->json, "iteration_s"));
+    tap_ok(fabs(simulated / validated - 1) < 1e-3,
+           "as validate predicts it: %g, %g s", simulated, validated);
+    tap_equal_int((int)json_array_size(notes(a)), 0,
+                  "a plan that it runs: nothing to say");
+}
+
+static void test_misfits(void)
+{
+    plan("3/1", 50257);
+    cli_answer *a = cli("sim $D/p.plan --framework megatron-lm --json");
+    tap_ok(has_note(a, "this plan has 3/1"), "uneven stages");
+    tap_ok(has_note(a, "50257 words"), "a vocabulary that is not padded");
+    a = cli("sim $D/p.plan --framework fsdp --json");
+    tap_ok(has_note(a, "no pipelines") && has_note(a, "cuts no products"),
+           "neither pipelines nor tensor parallel products");
+    a = cli("sim $D/p.plan --framework fsdp");
+    tap_ok(strstr(a->out, "fsdp has no pipelines: nobody runs this plan of 2 "
+                          "stages with it"),
+           "said in words");
+    a = cli("plan zoo:gpt,layers=4,hidden=1024,heads=16,seq=512 --cluster "
+            "1x4:a100-sxm4-80g --dp 4 --zero 3 --batch 16 -o $D/z.plan");
+    a = cli("sim $D/z.plan --framework fsdp --json");
+    tap_equal_int((int)json_array_size(notes(a)), 0,
+                  "parameters gathered for their products are none in pieces");
 }
 
 int main(void)
 {
-    cli_begin_scratch("cli_framework_test");
-    near_form("bf16", "megatron-lm", 34, 5, 18);
-    near_form("fp16", "megatron-lm", 34, 5, 18);
-    near_form("bf16", "fsdp", 32, 0, 16);
-    near_form("bf16", "deepspeed-zero", 34, 5, 16);
-    tap_ok(bytes_of(FEW, "fp32", "fsdp") > 1.3 * bytes_of(FEW, "bf16", "fsdp"),
-           "32-bit networks are held in 32 bits");
-    tap_ok(bytes_of(FEW, "bf16", "megatron-lm") > bytes_of(FEW, "bf16", "fsdp"),
-           "logits in floats take more than those of 16 bits");
+    cli_begin_scratch("framework");
+    test_as_validated();
+    test_misfits();
     cli_end_scratch();
     return tap_done();
 }
