@@ -7,9 +7,7 @@
 
 #include <string.h>
 
-/* Measured collectives of the devices, as `validate` takes them: what is said
- * of predictions of published runs holds of these. */
-static fs_status take_collectives(cli *c, cli_plan *p)
+fs_status cli_take_collectives(cli *c, cli_plan *p)
 {
     hw_cluster *own = fs_memdup(c->arena, p->cluster, sizeof *own);
     own->groups = fs_memdup(c->arena, own->groups,
@@ -34,7 +32,7 @@ fs_status cli_open_framework(cli *c, cli_plan *p, cost_framework *out)
                        c->args.framework, said);
     FS_TRY(cost_framework_open(c->args.framework, c->data_dir, c->arena,
                                &c->err, out));
-    return take_collectives(c, p);
+    return cli_take_collectives(c, p);
 }
 
 /* Is a weight of a product, or a table, in pieces where it is used? */
@@ -84,6 +82,17 @@ static int64_t rows_of_table(const ir_graph *g)
     return 0;
 }
 
+/* Collectives there are, and they have a stream of their own. */
+static void find_collectives(const plan *p, bool *any, bool *beside)
+{
+    *any = p->n_comms > 0;
+    *beside = false;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        for (int32_t i = 0; i < p->roles[r].n_streams; i++)
+            *beside =
+                *beside || p->roles[r].streams[i].kind == PLAN_STREAM_COMM;
+}
+
 static void note(cli *c, json_t *notes, const char *text)
 {
     cli_say(c, "                %s\n", text);
@@ -107,6 +116,19 @@ static void tell_misfits(cli *c, const cli_plan *p, const cost_framework *f)
                        "%s cuts no products: nobody runs this tensor parallel "
                        "plan with it",
                        f->name));
+    bool any, beside;
+    find_collectives(p->plan, &any, &beside);
+    if (any && beside != f->overlaps)
+        note(c, notes,
+             f->overlaps
+                 ? fs_printf(c->arena,
+                             "%s has collectives beside compute; this plan has "
+                             "them in their turn (--overlap makes the other)",
+                             f->name)
+                 : fs_printf(c->arena,
+                             "%s has collectives in their turn; this plan has "
+                             "them beside compute (--overlap)",
+                             f->name));
     const char *blocks = f->even_stages ? uneven(c, p) : NULL;
     if (blocks)
         note(c, notes,

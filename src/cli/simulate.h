@@ -12,6 +12,10 @@
 void cli_tell_critical(cli *c, const cli_plan *p, const plan_timing *timing,
                        plan_trace *trace, const sim_result *sim);
 
+/* Gives the plan's cluster the collectives that were measured of its devices.
+ * Plans are made without: a curve of one kind beside formulas of the others
+ * would have them avoid what was measured. */
+fs_status cli_take_collectives(cli *c, cli_plan *p);
 /* --framework, where it is said: reads it, and gives the plan's cluster the
  * collectives that were measured of its devices. FS_INVALID also beside a
  * measured timing. */

@@ -308,6 +308,29 @@ static bool take_interleave(reader *r)
     return true;
 }
 
+/* As many layers each; or where the embedding and the head make it even with
+ * one each, the first and the last stage one less. Other pipelines are cut by
+ * time. */
+static void take_layers(reader *r)
+{
+    search_recipe *recipe = &r->out->recipe;
+    const int64_t layers = r->row->layers,
+                  stages = (int64_t)recipe->pp *
+                           (recipe->interleave > 0 ? recipe->interleave : 1);
+    const bool even = stages > 0 && layers % stages == 0;
+    const bool ends =
+        stages > 0 && (layers + 2) % stages == 0 && (layers + 2) / stages > 1;
+    if (recipe->pp <= 1 || layers < stages || (!even && !ends))
+        return;
+    search_layers *each = fs_new(r->arena, search_layers, stages);
+    for (int64_t i = 0; i < stages; i++)
+        each[i].blocks = (int32_t)(even ? layers / stages
+                                        : (layers + 2) / stages -
+                                              (i == 0 || i == stages - 1));
+    recipe->n_layers = (int32_t)stages;
+    recipe->layers = each;
+}
+
 static int64_t or_one(int64_t told)
 {
     return told > 0 ? told : 1;
@@ -562,8 +585,10 @@ void validate_understand(const validate_row *row, const char *data_dir,
     take_source(&r, frameworks);
     if (take_measured(&r) && take_model(&r) && take_cluster(&r) &&
         take_degrees(&r) && take_batches(&r) && take_schedule(&r) &&
-        take_interleave(&r) && take_precision(&r))
+        take_interleave(&r) && take_precision(&r)) {
+        take_layers(&r);
         take_recompute(&r);
+    }
     if (has(row->arch, "cnn"))
         out->optimizer = "momentum";
     if (r.assumed.n)

@@ -4,8 +4,7 @@
 
 #include "base/clock.h"
 #include "cli/make_plan.h"
-#include "cli/predict.h"
-#include "hw/curves.h"
+#include "cli/simulate.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,8 +34,6 @@ static fs_status open_cluster(cli *c, const validate_case *t, hw_cluster **out,
     device->uses_tf32 = t->tf32 && device->tf32_flops > 0;
     if (is_of_source(t, device))
         device->matmul_efficiency = t->source->matmul_efficiency;
-    FS_TRY(hw_collectives_open(c->data_dir, c->arena, &c->err,
-                               &cluster->groups[0]));
     *limit = (int64_t)device->memory_bytes;
     device->memory_bytes = any_bytes;
     hw_cluster_finish(cluster);
@@ -105,9 +102,12 @@ static const cost_framework *framework_of(cli *c, const asked *a,
 }
 
 /* Bytes are those that are live at once: where they lie is the framework's. */
-static fs_status use(cli *c, const cli_plan *p, double formula_s, void *ctx)
+static fs_status use(cli *c, const cli_plan *made, double formula_s, void *ctx)
 {
     asked *a = ctx;
+    cli_plan own = *made;
+    const cli_plan *p = &own;
+    FS_TRY(cli_take_collectives(c, &own));
     validate_prediction *out = a->out;
     const cost_framework *f = framework_of(c, a, &p->cluster->groups[0].device);
     sim_result sim;
