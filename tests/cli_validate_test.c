@@ -96,7 +96,8 @@ static void test_rows(void)
                isfinite(real(json_object_get(sources, "vTrain"), "mape")),
            "by source");
     a = cli("validate \"$D/t.csv\" --db none --source memory");
-    tap_ok(strstr(a->out, "1 of 1 such rows were foreseen") != NULL,
+    tap_ok(strstr(a->out, "1 of 1 rows that ran out of it were foreseen") !=
+               NULL,
            "no room for a batch of 48 is foreseen");
     a = cli("validate \"$D/t.csv\" --db none --source Qi -o \"$D/s.svg\"");
     tap_ok(a->status == 0 && strstr(a->out, "drawn"), "a picture is drawn");
@@ -342,12 +343,150 @@ static void refuses(const char *text, const char *options, const char *part)
            a->err);
 }
 
+/* What is written is never what was read. */
+static void test_outputs(void)
+{
+    put(HEADER VTRAIN);
+    const cli_answer *a = cli("validate \"$D/t.csv\" --db none --residuals "
+                              "\"$D/t.csv\"");
+    tap_ok(a->status == 2 && strstr(a->err, "is an input"),
+           "--residuals over its input is refused: %s", a->err);
+    a = cli("validate \"$D/t.csv\" --db none -o \"$D/a.svg\" --residuals "
+            "\"$D/a.svg\"");
+    tap_ok(a->status == 2 && strstr(a->err, "one file"),
+           "so are two outputs in one file: %s", a->err);
+    a = cli("validate \"$D/t.csv\" --db none --json");
+    tap_equal_int(json_integer_value(json_object_get(a->json, "rows")), 1,
+                  "the table is as it was");
+    a = cli("validate \"$D/x.db\" --source zzz");
+    tap_ok(a->status == 2 && strstr(a->err, "no effect"),
+           "--source of a database: %s", a->err);
+    a = cli("validate \"$D/x.db\" --residuals \"$D/y\"");
+    tap_ok(a->status == 2 && strstr(a->err, "no effect"),
+           "--residuals of a database: %s", a->err);
+}
+
+/* A table as a spreadsheet writes it, with a row that is cut. */
+static void test_spreadsheet(void)
+{
+    put("\xEF\xBB\xBF" HEADER "a,b\n" VTRAIN);
+    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    tap_equal_int(json_integer_value(json_object_get(a->json, "predicted")), 1,
+                  "a byte order mark is passed over, a row that is cut too");
+    tap_ok(strstr(reason(a, 0), "t.csv:2: 2 cells, but there are 33 columns"),
+           "with its line: %s", reason(a, 0));
+}
+
+#define LIKE_VTRAIN(id, framework, seconds)                                    \
+    id ",vTrain,pretrain,GPT,gpt,24,1024,4096,16,50257,1024,16,8,2,2,"         \
+       "A100-SXM4,,8,n/a,1,2,1,1,1f1b,0,full,fp16/mixed," framework            \
+       "," seconds ",,,,ok\n"
+
+static void test_frameworks(void)
+{
+    put(HEADER LIKE_VTRAIN("m", "Megatron-LM", "0.4")
+            LIKE_VTRAIN("n", "", "0.4") LIKE_VTRAIN("o", "FooBar", "0.4"));
+    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    tap_ok(strstr(reason(a, 0), "framework 'FooBar' is not known"),
+           "an unknown one is a skip: %s", reason(a, 0));
+    tap_ok(strstr(json_string_value(json_object_get(detail(a, "n"), "assumed")),
+                  "no framework") != NULL,
+           "none is our own runtime, and said");
+    tap_ok(real(detail(a, "n"), "predicted_s") <
+               real(detail(a, "m"), "predicted_s"),
+           "which is not Megatron");
+    a = cli("validate \"$D/t.csv\" --db none");
+    tap_ok(strstr(a->out, "1 row tells no framework") != NULL,
+           "the text says so too");
+}
+
+/* Odd rows get a word. */
+static void test_hints(void)
+{
+    put(HEADER LIKE_VTRAIN("m", "Megatron-LM", "400") LIKE_VTRAIN(
+        "n", "Megatron-LM", "0.4") LIKE_VTRAIN("n", "Megatron-LM", "0.4"));
+    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    const char *hint =
+        json_string_value(json_object_get(detail(a, "m"), "hint"));
+    tap_ok(hint && strstr(hint, "milliseconds"), "a time in milliseconds: %s",
+           hint ? hint : "?");
+    tap_ok(!json_object_get(detail(a, "n"), "hint"), "none of others");
+    tap_equal_int(
+        (int64_t)json_array_size(json_object_get(a->json, "repeated_ids")), 1,
+        "an id that stands twice");
+    a = cli("validate \"$D/t.csv\" --db none");
+    tap_ok(strstr(a->out, "n (lines 3 and 4)") &&
+               strstr(a->out, "iter_time_s in milliseconds?"),
+           "people read both");
+}
+
+/* Verdicts of memory: each row's, and how many. */
+static void test_verdicts(void)
+{
+    put(HEADER VTRAIN FULL
+        "V2,memory,pretrain,GPT 6.2B,gpt,30,4096,,32,,1024,96,48,2,1,V100-SXM2,"
+        "16,8,,1,1,1,1,none,0,none,fp16,Megatron-LM,9,,,,ok\n"
+        "V3,memory,pretrain,GPT,gpt,2,64,,4,,64,8,8,1,1,V100-SXM2,16,8,,1,1,1,"
+        "1,none,0,none,fp16,Megatron-LM,,,,,oom\n");
+    static const char *const ids[] = {"V0001", "M1", "V2", "V3"};
+    static const bool fits[] = {true, false, false, true};
+    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    for (int k = 0; k < 4; k++)
+        tap_ok(json_is_true(json_object_get(detail(a, ids[k]), "fits")) ==
+                       fits[k] &&
+                   (real(detail(a, ids[k]), "process_bytes") <=
+                    real(detail(a, ids[k]), "limit_bytes")) == fits[k],
+               "%s %s", ids[k], fits[k] ? "fits" : "does not fit");
+    const json_t *all = json_object_get(a->json, "out_of_memory");
+    tap_ok(real(all, "foreseen") == 1 && real(all, "missed") == 1 &&
+               real(all, "false_alarms") == 1 && real(all, "ran") == 1,
+           "one of each");
+    a = cli("validate \"$D/t.csv\" --db none");
+    tap_ok(strstr(a->out, "predicted of 1 of the 2 rows that ran") &&
+               strstr(a->out, "wrong of memory, worst first"),
+           "people read of both kinds");
+}
+
+/* Order: the worst group first, and means. */
+static void test_order(void)
+{
+    put(HEADER LIKE_VTRAIN("a", "Megatron-LM", "0.4")
+            LIKE_VTRAIN("b", "PyTorch", "0.3") LIKE_VTRAIN("c", "FSDP", "0.2")
+                BUBBLE ONE EIGHT);
+    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    tap_ok(json_is_null(json_object_get(a->json, "tau")),
+           "of other frameworks there is no order");
+    char text[8192], row[400];
+    snprintf(text, sizeof text, "%s", HEADER);
+    for (int k = 0; k < 8; k++) { /* two groups, one of them upside down */
+        const int tp = 1 << k % 4;
+        snprintf(row, sizeof row,
+                 "r%d,s%d,pretrain,G,gpt,4,1024,,16,,1024,64,8,%d,8,A100-SXM4,"
+                 "80,8,,%d,1,%d,1,none,0,none,fp16,Megatron-LM,%g,,,,ok\n",
+                 k, k / 4, tp, tp, 8 / tp, k < 4 ? 1 + tp : 9.0 / tp);
+        strcat(text, row);
+    }
+    put(text);
+    a = cli("validate \"$D/t.csv\" --json --db none");
+    const json_t *groups = json_object_get(a->json, "groups");
+    const double first = real(json_array_get(groups, 0), "tau"),
+                 second = real(json_array_get(groups, 1), "tau");
+    tap_ok(json_array_size(groups) == 2 && first < second,
+           "the worst first: tau %g, %g", first, second);
+    tap_near(real(a->json, "tau"), (first + second) / 2, 1e-12, "its mean");
+    tap_near(real(a->json, "regret"),
+             (real(json_array_get(groups, 0), "regret") +
+              real(json_array_get(groups, 1), "regret")) /
+                 2,
+             1e-12, "the regret's");
+}
+
 static void test_refused(void)
 {
     refuses("", "", "is empty");
     refuses("id,arch\n", "", "no column 'gpu'");
     refuses(HEADER, "", "has no rows");
-    refuses(HEADER "a,b\n", "", "t.csv:2: 2 cells");
+    refuses("id;arch;gpu\na;gpt;A100\n", "", "semicolons");
     refuses("id,id\n", "", "stands twice");
     refuses(HEADER "\"a\n", "", "t.csv:2: a quote that does not end");
     refuses(HEADER VTRAIN, "--source nobody", "no row is from there");
@@ -373,6 +512,12 @@ int main(void)
     test_again();
     test_skips();
     test_nothing();
+    test_outputs();
+    test_spreadsheet();
+    test_frameworks();
+    test_hints();
+    test_verdicts();
+    test_order();
     test_refused();
     cli_end_scratch();
     return tap_done();

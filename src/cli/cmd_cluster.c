@@ -5,6 +5,8 @@
 #include "cli/cluster.h"
 #include "exec/exec.h"
 
+#include <string.h>
+
 static json_t *device_json(const hw_group *g)
 {
     const hw_device *d = &g->device;
@@ -32,6 +34,18 @@ static void say_link(const cli *c, const char *what, const hw_link *link)
             fs_human_bytes(rate, link->bandwidth_bps),
             fs_human_seconds(latency, link->latency_s),
             link->on_cores ? ", moved by the cores" : "");
+}
+
+/* Its begin: some tell of every figure. */
+static void say_source(const cli *c, const char *source)
+{
+    enum { MOST = 160 };
+    size_t n = strlen(source);
+    if (n > MOST)
+        for (n = MOST; n > 0 && source[n] != ' ';)
+            n--;
+    cli_say(c, "  %-14s %.*s%s\n", "source", (int)n, source,
+            source[n] ? " .. (all of it: --json)" : "");
 }
 
 static void say_group(const cli *c, const hw_group *g)
@@ -62,7 +76,7 @@ static void say_group(const cli *c, const hw_group *g)
     if (d->n_points)
         cli_say(c, "  %-14s %d measured points\n", "calibration", d->n_points);
     if (d->source)
-        cli_say(c, "  %-14s %s\n", "source", d->source);
+        say_source(c, d->source);
 }
 
 static json_t *group_json(const hw_group *g)

@@ -17,6 +17,7 @@ typedef struct validate_row {
         micro_batch, grad_accum, gpus, gpu_mem_gb, gpus_per_node, tp, pp, dp,
         cp, ep, seq_par, zero_stage;
     double iter_time_s, tokens_per_s, samples_per_s, peak_mem_gb;
+    int32_t line;      /* of the file */
     const char *fault; /* what is no number, NULL */
 } validate_row;
 
@@ -63,6 +64,7 @@ typedef struct validate_source {
     double outer_efficiency; /* of the wire between nodes; 0: as usual */
     double jitter;           /* cost_framework's; NAN: as the framework's */
     double host_cores;       /* of a node; 0: not told */
+    bool simulated;          /* what it tells was put together, not run */
     const char *with;        /* JSON: figures of the framework; NULL */
     /* What its software reaches of a device's products; NULL: what is usual */
     const char *device;
@@ -126,8 +128,12 @@ void validate_find_anchors(const validate_case *cases, int32_t n,
 double validate_pace(const validate_case *cases,
                      const validate_prediction *predicted, int32_t i);
 /* `paced`: predictions with those paces. */
-void validate_tell(const validate_case *cases, int32_t n,
-                   const validate_prediction *paced,
-                   validate_prediction *predicted);
+void validate_tell_from(const validate_case *cases, int32_t n,
+                        const validate_prediction *paced,
+                        validate_prediction *predicted);
+
+/* The runs of the databases that are the operands, each plan's beside what was
+ * predicted of it. */
+fs_status validate_runs(cli *c);
 
 #endif

@@ -84,7 +84,7 @@ static bool take_measured(reader *r)
     out->out_of_memory = is_out_of_memory(row);
     out->measured_s = time_of(row, atoll(row->seq_len));
     out->measured_bytes = row->peak_mem_gb * 0x1p30;
-    out->simulated = has(row->evidence, "simulated");
+    out->simulated = out->simulated || has(row->evidence, "simulated");
     out->of_process =
         has(row->mem_kind, "smi") || has(row->mem_kind, "process");
     if (out->out_of_memory)
@@ -514,6 +514,7 @@ static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
                                        "device",
                                        "matmul_efficiency",
                                        "attention_efficiency",
+                                       "simulated",
                                        NULL};
     fs_json in;
     int64_t cores = 0;
@@ -534,6 +535,8 @@ static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
                       &out->outer_efficiency));
     FS_TRY(read_share(&in, "jitter", err, &out->n_constants, &out->jitter));
     FS_TRY(read_with(&in, arena, err, &out->with));
+    if (fs_json_has(&in, "simulated"))
+        FS_TRY(fs_json_bool(&in, "simulated", err, &out->simulated));
     if (!fs_json_has(&in, "device"))
         return FS_OK;
     FS_TRY(fs_json_strdup(&in, "device", arena, err, &out->device));
@@ -581,20 +584,22 @@ fs_status validate_open_frameworks(const char *data_dir, fs_arena *arena,
         out);
 }
 
-/* Whose longest word is in the text. */
+/* Whose longest word, or name, is in the text. */
 static const cost_framework *framework_of(const validate_frameworks *all,
                                           const char *text)
 {
     const cost_framework *found = NULL;
     size_t longest = 0;
-    for (int32_t i = 0; i < all->n; i++)
-        for (int32_t k = 0; k < all->at[i].n_matches; k++) {
-            const char *word = all->at[i].matches[k];
+    for (int32_t i = 0; i < all->n; i++) {
+        const cost_framework *f = &all->at[i];
+        for (int32_t k = -1; k < f->n_matches; k++) {
+            const char *word = k < 0 ? f->name : f->matches[k];
             if (strlen(word) > longest && has(text, word)) {
                 longest = strlen(word);
-                found = &all->at[i];
+                found = f;
             }
         }
+    }
     return found;
 }
 
@@ -618,6 +623,29 @@ static bool is_of(const validate_row *row, const validate_source *s)
            (!s->of_precision || has(row->precision, s->of_precision));
 }
 
+/* "fsdp, megatron-lm" */
+static const char *framework_names(const validate_frameworks *all,
+                                   fs_arena *arena)
+{
+    fs_text text = {.arena = arena};
+    for (int32_t i = 0; i < all->n; i++)
+        fs_text_add(&text, "%s%s", i ? ", " : "", all->at[i].name);
+    return text.n ? text.at : "none";
+}
+
+/* What none of them is like would be predicted as what it is not. */
+static void take_framework(reader *r, const validate_frameworks *all)
+{
+    r->out->framework = framework_of(all, r->row->framework);
+    if (!r->row->framework[0])
+        assume(r, "no framework: as this runtime");
+    else if (!r->out->framework)
+        skip(r,
+             "framework '%.60s' is not known (known: %s; an empty cell: this "
+             "program's runtime)",
+             r->row->framework, framework_names(all, r->arena));
+}
+
 /* What the source says takes the place of what is usual. */
 static void take_source(reader *r, const validate_frameworks *all)
 {
@@ -632,6 +660,7 @@ static void take_source(reader *r, const validate_frameworks *all)
             out->framework = s->framework;
         if (s->outer_efficiency > 0)
             out->outer_efficiency = s->outer_efficiency;
+        out->simulated = out->simulated || s->simulated;
         if (s->host_cores > 0)
             out->host_cores = s->host_cores;
         if (!out->framework)
@@ -650,15 +679,14 @@ void validate_understand(const validate_row *row, const char *data_dir,
                          const validate_frameworks *frameworks, fs_arena *arena,
                          validate_case *out)
 {
-    *out =
-        (validate_case){.row = row,
-                        .recipe = search_recipe_free(),
-                        .measured_s = NAN,
-                        .measured_bytes = NAN,
-                        .optimizer = "adam",
-                        .assumed = "",
-                        .framework = framework_of(frameworks, row->framework)};
+    *out = (validate_case){.row = row,
+                           .recipe = search_recipe_free(),
+                           .measured_s = NAN,
+                           .measured_bytes = NAN,
+                           .optimizer = "adam",
+                           .assumed = ""};
     reader r = {row, data_dir, arena, out, {.arena = arena}};
+    take_framework(&r, frameworks); /* any other reason goes before its */
     take_source(&r, frameworks);
     if (take_measured(&r) && take_model(&r) && take_cluster(&r) &&
         take_degrees(&r) && take_batches(&r) && take_schedule(&r) &&

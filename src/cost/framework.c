@@ -185,11 +185,13 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "context_bytes",
                                        "vocab_multiple",
                                        "attention_efficiency",
+                                       "wide_loss",
                                        "collectives",
                                        "tensor_alone",
                                        "gap_s",
                                        "recomputes",
                                        "score_kept_bytes",
+                                       "weight_kept_bytes",
                                        "extra_kept_bytes",
                                        "score_depth",
                                        "transposes",
@@ -227,8 +229,11 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(read_flag(in, "tensor_alone", err, &out->tensor_alone));
     FS_TRY(read_figure(in, "gap_s", 1, err, &out->gap_s));
     FS_TRY(read_flag(in, "recomputes", err, &out->recomputes));
+    FS_TRY(read_flag(in, "wide_loss", err, &out->wide_loss));
     FS_TRY(
         read_figure(in, "score_kept_bytes", 1e3, err, &out->score_kept_bytes));
+    FS_TRY(
+        read_figure(in, "weight_kept_bytes", 8, err, &out->weight_kept_bytes));
     FS_TRY(
         read_figure(in, "extra_kept_bytes", 1e3, err, &out->extra_kept_bytes));
     FS_TRY(read_figure(in, "context_bytes", 1e12, err, &out->context_bytes));

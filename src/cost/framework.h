@@ -84,8 +84,11 @@ typedef struct cost_framework {
     double pace;
     /* Memory beside what is live: of the context and its libraries, and what
      * the allocator loses */
-    double score_kept_bytes; /* per score of attention apart, for backward */
-    double extra_kept_bytes; /* per element that a norm takes, for backward */
+    bool wide_loss; /* though narrow: logits are floats, and their gradient */
+    double weight_kept_bytes; /* per parameter of a network of 16-bit floats:
+                                 weights beside those that are updated */
+    double score_kept_bytes;  /* per score of attention apart, for backward */
+    double extra_kept_bytes;  /* per element that a norm takes, for backward */
     double context_bytes, fragmentation;
 } cost_framework;
 
