@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* ---- its members ---- */
+/* ---- what it touches ---- */
 
 static void touch(chaining *c, int32_t reg)
 {
@@ -31,10 +31,71 @@ void chain_forget(chaining *c)
     c->awaited_ns = INT64_MAX;
 }
 
-void chain_join(chaining *c, int32_t t, int64_t start_ns)
+/* ---- how fast they are ---- */
+
+typedef struct running {
+    int64_t left_ps, rate, updated_ns;
+} running;
+
+static int64_t end_of(const running *r)
+{
+    return r->updated_ns + plan_pace_ns(r->left_ps, r->rate);
+}
+
+static void set_rate(running *r, int64_t at_ns, int64_t rate)
+{
+    if (r->rate == rate || end_of(r) <= at_ns)
+        return;
+    if (r->updated_ns < at_ns) {
+        r->left_ps = plan_pace_left(r->left_ps, r->rate, at_ns - r->updated_ns);
+        r->updated_ns = at_ns;
+    }
+    r->rate = rate;
+}
+
+/* Of those that have joined, the first collective that may run then or later:
+ * they stand in the order in which they run. */
+static int32_t first_beside(const chaining *c, int64_t at_ns)
+{
+    int32_t k = c->members.n, first = k;
+    while (--k >= 0) {
+        if (!chain_is_beside(c, c->members.at[k].task))
+            continue;
+        if (c->members.at[k].end_ns <= at_ns)
+            break;
+        first = k;
+    }
+    return first;
+}
+
+/* What computes meets the collectives that stand before it in the program:
+ * those behind it begin when it is done. A rate that is the same again at an
+ * instant has not changed. */
+int64_t chain_end_of(const chaining *c, int32_t t, int64_t start_ns)
+{
+    running r = {c->paces->demand_ps[t], PLAN_RATE_FULL, start_ns};
+    int64_t until_ns = start_ns;
+    if (c->beside < 0 || chain_is_beside(c, t) || chain_slows(c, t) ||
+        c->role->tasks[t].channel >= 0)
+        return end_of(&r);
+    for (int32_t k = first_beside(c, start_ns); k < c->members.n; k++) {
+        const chain_member *m = &c->members.at[k];
+        if (!chain_is_beside(c, m->task) || !chain_slows(c, m->task))
+            continue;
+        if (m->start_ns > until_ns)
+            set_rate(&r, until_ns, PLAN_RATE_FULL);
+        set_rate(&r, m->start_ns, c->paces->beside_rate);
+        until_ns = m->end_ns;
+    }
+    set_rate(&r, until_ns, PLAN_RATE_FULL);
+    return end_of(&r);
+}
+
+/* ---- its members ---- */
+
+void chain_join(chaining *c, int32_t t, int64_t start_ns, int64_t end_ns)
 {
     const plan_actor_task *task = &c->a->tasks[t];
-    const int64_t end_ns = start_ns + c->takes_ns[t];
     const chain_member member = {t, start_ns, end_ns};
     fs_push(c->arena, &c->members, member);
     c->joined[t] = true;
@@ -212,6 +273,7 @@ plan_chain *chain_make(chaining *c)
     chain->n = c->members.n;
     chain->next = c->a->tasks[c->at_end[0]].next;
     chain->beside = chain->first_beside = chain->next_beside = -1;
+    chain->quiet = c->quiet;
     for (int32_t k = chain->n - 1; k >= 0 && c->at_end[1] >= 0; k--)
         if (chain_is_beside(c, c->members.at[k].task))
             chain->first_beside = c->members.at[k].task;

@@ -10,6 +10,8 @@
 sim_beside *sim_beside_create(const simulation *s, const hw_cluster *cluster);
 /* Is what the role computes slowed? */
 bool sim_beside_role(const simulation *s, int32_t role);
+/* Fixed-point, beside a collective. */
+int64_t sim_beside_slowest(const simulation *s, int32_t role);
 /* Fixed-point, of such a job of the role now. */
 int64_t sim_beside_rate(const simulation *s, int32_t role);
 /* Such a job runs, or (-1) none does. */

@@ -178,21 +178,22 @@ static bool *own_lines(const simulation *s, int32_t r)
     return own;
 }
 
-/* What those take that do so whatever else runs; 0: others. */
-static int64_t *find_takes(const simulation *s, int32_t r)
+/* Chains are of what shares nothing with other roles. */
+static plan_paces *find_paces(const simulation *s, int32_t r)
 {
-    enum { PS_PER_NS = 1000 };
     const plan_role *role = &s->p->roles[r];
     const bool *own = own_lines(s, r);
-    int64_t *takes_ns = fs_new(s->arena, int64_t, role->n_tasks);
+    plan_paces *paces = fs_new(s->arena, plan_paces, 1);
+    int64_t *demand_ps = fs_new(s->arena, int64_t, role->n_tasks);
     for (int32_t t = 0; t < role->n_tasks; t++) {
         const sim_task *task = &s->tasks[r][t];
-        if (!task->on_core && !(task->occupies && sim_beside_role(s, r)) &&
+        if (!task->on_core &&
             (task->line < 0 || (task->line < s->p->n_comms && own[task->line] &&
                                 !s->shared[task->line])))
-            takes_ns[t] = (task->demand_ps + PS_PER_NS - 1) / PS_PER_NS;
+            demand_ps[t] = task->demand_ps;
     }
-    return takes_ns;
+    *paces = (plan_paces){demand_ps, sim_beside_slowest(s, r)};
+    return paces;
 }
 
 static void make_chains(simulation *s)
@@ -203,7 +204,7 @@ static void make_chains(simulation *s)
     const bool none = s->options->in_full || s->noise || s->watch;
     for (int32_t r = 0; r < s->p->n_roles && !none; r++) {
         s->chains[r] =
-            plan_chains_create(s->actors[r], find_takes(s, r), s->arena);
+            plan_chains_create(s->actors[r], find_paces(s, r), s->arena);
         if (s->chains[r])
             s->spans[r] = fs_new(s->arena, sim_spans,
                                  s->p->roles[r].n_tasks * PLAN_CHAIN_VARIANTS);

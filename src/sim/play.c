@@ -9,10 +9,7 @@
 
 #include <math.h>
 
-enum { PS_PER_NS = 1000, LOOK_AT_CLOCK = 1024 };
-
-/* A demand in picoseconds times a fixed-point share. */
-__extension__ typedef __int128 wide;
+enum { LOOK_AT_CLOCK = 1024 };
 
 /* ---- one stream ---- */
 
@@ -158,15 +155,8 @@ static void complete(simulation *s, int32_t stream, int64_t start_ns)
 
 static void schedule_end(simulation *s, int32_t j)
 {
-    sim_job *job = &s->jobs[j];
-    int64_t after_ns;
-    if (job->rate == SIM_RATE_FULL) {
-        after_ns = (job->left_ps + PS_PER_NS - 1) / PS_PER_NS;
-    } else {
-        wide scaled = (wide)job->left_ps << SIM_RATE_BITS;
-        wide per_ns = (wide)job->rate * PS_PER_NS;
-        after_ns = (int64_t)((scaled + per_ns - 1) / per_ns);
-    }
+    const sim_job *job = &s->jobs[j];
+    const int64_t after_ns = plan_pace_ns(job->left_ps, job->rate);
     sim_heap_set(&s->heap,
                  sim_event_make(s->now_ns + after_ns, s->sequence++, j));
 }
@@ -191,7 +181,7 @@ static void start_job(simulation *s, int32_t j, int32_t line, int64_t demand_ps)
         sim_beside_computes(s, job->role, j);
     if (job->on_core || job->on_link)
         return; /* its share is set when all jobs of this instant have begun */
-    job->rate = job->beside ? sim_beside_rate(s, job->role) : SIM_RATE_FULL;
+    job->rate = job->beside ? sim_beside_rate(s, job->role) : PLAN_RATE_FULL;
     schedule_end(s, j);
 }
 
@@ -208,7 +198,7 @@ static int64_t cores_rate(const simulation *s, int32_t j)
     if (!line)
         rate = sim_cores_rate(&s->resources, job->role,
                               thread_of(head_task(s, j)));
-    return (int64_t)(rate * (double)SIM_RATE_FULL + 0.5);
+    return (int64_t)(rate * (double)PLAN_RATE_FULL + 0.5);
 }
 
 static int64_t link_rate(const simulation *s, int32_t line)
@@ -216,14 +206,15 @@ static int64_t link_rate(const simulation *s, int32_t line)
     const int64_t rate = sim_flows_rate(s->flows, line);
     const int64_t alone = sim_flows_alone(s->flows, line);
     if (rate == alone)
-        return SIM_RATE_FULL;
-    return (int64_t)((((wide)rate << SIM_RATE_BITS) + alone / 2) / alone);
+        return PLAN_RATE_FULL;
+    return (int64_t)((((plan_pace_wide)rate << PLAN_RATE_BITS) + alone / 2) /
+                     alone);
 }
 
 static void set_rate(simulation *s, int32_t j)
 {
     sim_job *job = &s->jobs[j];
-    int64_t rate = SIM_RATE_FULL;
+    int64_t rate = PLAN_RATE_FULL;
     if (job->on_core)
         rate = cores_rate(s, j);
     if (job->on_link) {
@@ -237,9 +228,8 @@ static void set_rate(simulation *s, int32_t j)
     rate = rate < 1 ? 1 : rate;
     if (rate == job->rate)
         return;
-    wide done = (wide)(s->now_ns - job->updated_ns) * PS_PER_NS * job->rate >>
-                SIM_RATE_BITS;
-    job->left_ps = done < job->left_ps ? job->left_ps - (int64_t)done : 0;
+    job->left_ps =
+        plan_pace_left(job->left_ps, job->rate, s->now_ns - job->updated_ns);
     job->updated_ns = s->now_ns;
     job->rate = rate;
     schedule_end(s, j);
@@ -349,7 +339,7 @@ static void start_span(simulation *s, int32_t stream, const sim_span *span)
     job->span = span;
     job->on_core = job->beside = false;
     fire(s, stream, NULL);
-    start_job(s, stream, -1, span->end_ns * PS_PER_NS);
+    start_job(s, stream, -1, span->end_ns * PLAN_PS_PER_NS);
 }
 
 /* The head has become ready: it starts, or waits for those it meets. */
