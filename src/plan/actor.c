@@ -44,21 +44,36 @@ static bool once(const plan_register *r)
     return r->per_step || r->persistent;
 }
 
-/* Those of micro-batches, or the others. */
-static int32_t list_some(plan_actors *a, const int32_t *regs, int32_t n_regs,
-                         bool others, int32_t at)
+/* Registers of micro-batches that are counted, those that are not, and others.
+ */
+typedef enum kind { COUNTED, ORDERED, ONCE, KINDS } kind;
+
+static kind kind_of(const plan_actors *a, int32_t reg)
 {
-    for (int32_t i = 0; i < n_regs; i++)
-        if (once(&a->role->registers[regs[i]]) == others &&
-            !stands_before(regs, i))
-            a->in_out[at++] = regs[i];
+    return once(&a->role->registers[reg]) ? ONCE
+           : a->ordered[reg]              ? ORDERED
+                                          : COUNTED;
+}
+
+/* to[k]: how many are of the first k + 1 kinds. */
+static int32_t list_by_kind(plan_actors *a, const int32_t *regs, int32_t n_regs,
+                            int32_t at, int16_t *to)
+{
+    const int32_t first = at;
+    for (int32_t k = 0; k < KINDS; k++) {
+        for (int32_t i = 0; i < n_regs; i++)
+            if ((int32_t)kind_of(a, regs[i]) == k && !stands_before(regs, i))
+                a->in_out[at++] = regs[i];
+        to[k] = (int16_t)(at - first);
+        FS_ASSERT(to[k] == at - first);
+    }
     return at;
 }
 
-static void list_registers(plan_actors *a, fs_arena *arena)
+static void list_of_tasks(plan_actors *a, fs_arena *arena)
 {
     const plan_role *role = a->role;
-    int32_t n = 0, buffers = 0;
+    int32_t n = 0;
     for (int32_t t = 0; t < role->n_tasks; t++)
         n += role->tasks[t].n_in + role->tasks[t].n_out;
     a->in_out = fs_new(arena, int32_t, n);
@@ -66,30 +81,53 @@ static void list_registers(plan_actors *a, fs_arena *arena)
     for (int32_t t = 0; t < role->n_tasks; t++) {
         const plan_task *task = &role->tasks[t];
         plan_actor_task *its = &a->tasks[t];
+        int16_t in[KINDS], out[KINDS];
         its->first = n;
         its->keeps_place = plan_task_keeps_place(role, a->leader, t);
-        n = list_some(a, task->in, task->n_in, false, n);
-        its->n_in_each = n - its->first;
-        n = list_some(a, task->in, task->n_in, true, n);
-        its->n_in = n - its->first;
-        n = list_some(a, task->out, task->n_out, false, n);
-        its->n_out_each = n - its->first - its->n_in;
-        n = list_some(a, task->out, task->n_out, true, n);
-        its->n_out = n - its->first - its->n_in;
+        n = list_by_kind(a, task->in, task->n_in, n, in);
+        n = list_by_kind(a, task->out, task->n_out, n, out);
+        its->n_in_counted = in[COUNTED];
+        its->n_in_each = in[ORDERED];
+        its->n_in = in[ONCE];
+        its->n_out_counted = out[COUNTED];
+        its->n_out_each = out[ORDERED];
+        its->n_out = out[ONCE];
     }
+}
+
+static void list_registers(plan_actors *a, fs_arena *arena)
+{
+    const plan_role *role = a->role;
+    int32_t buffers = 0;
+    a->counted = fs_new(arena, int32_t, role->n_registers);
     for (int32_t r = 0; r < role->n_registers; r++) {
         const plan_register *reg = &role->registers[r];
         a->registers[r] =
             (plan_actor_register){.producer = reg->producer,
                                   .count = reg->count,
                                   .n_consumers = reg->n_consumers,
-                                  .first_buffer = buffers,
                                   .bytes = reg->persistent ? 0 : reg->bytes,
                                   .per_step = reg->per_step,
                                   .persistent = reg->persistent};
+        if (a->ordered[r])
+            continue;
+        a->registers[r].first_buffer = buffers;
+        a->counted[a->n_counted++] = r;
         buffers += reg->count;
     }
     a->readers = fs_new(arena, int32_t, buffers);
+}
+
+/* The last to read a piece lets go of it; if nobody does, who makes it. */
+static void add_releases(plan_actors *a)
+{
+    for (int32_t r = 0; r < a->role->n_registers; r++) {
+        const plan_register *reg = &a->role->registers[r];
+        const int32_t n = reg->n_consumers;
+        if (a->ordered[r])
+            a->tasks[n > 0 ? reg->consumers[n - 1] : reg->producer].releases +=
+                reg->bytes;
+    }
 }
 
 static void add_claims(plan_actors *a)
@@ -151,13 +189,14 @@ static int64_t hand_on(plan_actors *a, int32_t reg)
     return 0;
 }
 
-plan_actors *plan_actors_create(const plan *p, const plan_role *role,
-                                int64_t steps, fs_arena *arena)
+static plan_actors *create(const plan *p, const plan_role *role, int64_t steps,
+                           bool ordered, fs_arena *arena)
 {
     plan_actors *a = fs_new(arena, plan_actors, 1);
     a->plan = p;
     a->role = role;
     a->steps = steps;
+    a->ordered = fs_new(arena, bool, role->n_registers);
     a->produced = fs_new(arena, int64_t, role->n_registers);
     a->released = fs_new(arena, int64_t, role->n_registers);
     a->registers = fs_new(arena, plan_actor_register, role->n_registers);
@@ -174,16 +213,32 @@ plan_actors *plan_actors_create(const plan *p, const plan_role *role,
         fs_new(arena, int32_t, (int64_t)role->n_streams * a->n_sections);
     a->first_slot = fs_new(arena, int32_t, a->n_sections);
     a->last_slot = fs_new(arena, int32_t, a->n_sections);
+    find_slots(a);
+    if (ordered)
+        plan_actors_find_ordered(a, arena);
+    list_of_tasks(a, arena);
     list_registers(a, arena);
     add_claims(a);
+    add_releases(a);
     for (int32_t r = 0; r < role->n_registers; r++)
         if (role->registers[r].persistent && role->registers[r].producer >= 0)
             hand_on(a, r); /* a variable has piece 0 from the start */
     link_tasks(a);
-    find_slots(a);
     for (int32_t s = 0; s < role->n_streams; s++)
         settle_cursor(a, s);
     return a;
+}
+
+plan_actors *plan_actors_create(const plan *p, const plan_role *role,
+                                int64_t steps, fs_arena *arena)
+{
+    return create(p, role, steps, false, arena);
+}
+
+plan_actors *plan_actors_create_ordered(const plan *p, const plan_role *role,
+                                        int64_t steps, fs_arena *arena)
+{
+    return create(p, role, steps, true, arena);
 }
 
 int32_t plan_actor_head(const plan_actors *a, int32_t stream)
@@ -238,6 +293,24 @@ static bool has_place(const plan_actors *a, int32_t stream)
                                   : ahead->task > c->task;
 }
 
+static bool may_read_all(const plan_actors *a, const plan_cursor *c,
+                         const int32_t *regs, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (!plan_actor_may_read(a, c, regs[i]))
+            return false;
+    return true;
+}
+
+static bool may_write_all(const plan_actors *a, const plan_cursor *c,
+                          const int32_t *regs, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (!plan_actor_may_write(a, c, regs[i]))
+            return false;
+    return true;
+}
+
 bool plan_actor_ready(const plan_actors *a, int32_t stream)
 {
     const plan_cursor *c = &a->cursor[stream];
@@ -245,17 +318,15 @@ bool plan_actor_ready(const plan_actors *a, int32_t stream)
         return false;
     const plan_actor_task *task = &a->tasks[c->task];
     const int32_t *in = a->in_out + task->first, *out = in + task->n_in;
+    if (!may_read_all(a, c, in, task->n_in_counted) ||
+        !may_write_all(a, c, out, task->n_out_counted))
+        return false;
     /* What the first firing of a step found of the step is there since. */
-    const bool first = plan_actor_first_firing(a, stream);
-    const int32_t n_in = first ? task->n_in : task->n_in_each;
-    const int32_t n_out = first ? task->n_out : task->n_out_each;
-    for (int32_t i = 0; i < n_in; i++)
-        if (!plan_actor_may_read(a, c, in[i]))
-            return false;
-    for (int32_t i = 0; i < n_out; i++)
-        if (!plan_actor_may_write(a, c, out[i]))
-            return false;
-    return true;
+    const int32_t in_once = task->n_in - task->n_in_each;
+    const int32_t out_once = task->n_out - task->n_out_each;
+    return in_once + out_once == 0 || !plan_actor_first_firing(a, stream) ||
+           (may_read_all(a, c, in + task->n_in_each, in_once) &&
+            may_write_all(a, c, out + task->n_out_each, out_once));
 }
 
 /* By the place of their heads in the role's program. */
@@ -324,14 +395,18 @@ int64_t plan_actor_done(plan_actors *a, int32_t stream)
     FS_ASSERT(c->busy);
     const plan_actor_task *task = &a->tasks[c->task];
     const int32_t *in = a->in_out + task->first, *out = in + task->n_in;
-    const bool last = plan_actor_last_firing(a, stream);
-    const int32_t n_in = last ? task->n_in : task->n_in_each;
-    const int32_t n_out = last ? task->n_out : task->n_out_each;
-    int64_t bytes = 0;
-    for (int32_t i = 0; i < n_in; i++)
+    int64_t bytes = task->releases;
+    for (int32_t i = 0; i < task->n_in_counted; i++)
         bytes += release(a, c, in[i]);
-    for (int32_t i = 0; i < n_out; i++)
+    for (int32_t i = 0; i < task->n_out_counted; i++)
         bytes += hand_on(a, out[i]);
+    if ((task->n_in > task->n_in_each || task->n_out > task->n_out_each) &&
+        plan_actor_last_firing(a, stream)) {
+        for (int32_t i = task->n_in_each; i < task->n_in; i++)
+            bytes += release(a, c, in[i]);
+        for (int32_t i = task->n_out_each; i < task->n_out; i++)
+            bytes += hand_on(a, out[i]);
+    }
     plan_actor_go_on(a, stream, task->next);
     return bytes;
 }
@@ -396,10 +471,11 @@ void plan_actor_explain(const plan_actors *a, const ir_graph *graph,
                     "has not come to yet",
                     a->leader[stream]);
     for (int32_t i = 0; i < task->n_in; i++)
-        if (!plan_actor_may_read(a, c, task->in[i]))
+        if (!a->ordered[task->in[i]] && !plan_actor_may_read(a, c, task->in[i]))
             explain_input(a, graph, stream, task->in[i], out);
     for (int32_t i = 0; i < task->n_out; i++)
-        if (!plan_actor_may_write(a, c, task->out[i]))
+        if (!a->ordered[task->out[i]] &&
+            !plan_actor_may_write(a, c, task->out[i]))
             explain_output(a, graph, stream, task->out[i], out);
     if (plan_actor_ready(a, stream))
         fs_text_add(out, " may fire");

@@ -21,29 +21,35 @@ typedef struct plan_cursor {
 
 /* What firing and completing look at of a register, and of a task: distinct
  * registers that it reads, at `first`, and behind them those it writes. In both
- * those of micro-batches come first: with the others something happens in the
- * first and the last firing of a step only. */
+ * those of micro-batches come first, and of these those that are counted: with
+ * the others something happens in the first and the last firing of a step only.
+ */
 typedef struct plan_actor_register {
     int32_t producer, count, n_consumers, first_buffer;
     int64_t bytes; /* that come and go: 0 when persistent */
     bool per_step, persistent;
 } plan_actor_register;
 typedef struct plan_actor_task {
-    int32_t first, n_in, n_out;
-    int32_t n_in_each, n_out_each; /* of micro-batches */
-    int32_t next;                  /* of the same stream and section, or -1 */
-    int64_t claims, claims_first;  /* bytes of a firing, the first of a step */
+    int32_t first;
+    int32_t next; /* of the same stream and section, or -1 */
+    int16_t n_in_counted, n_in_each, n_in;
+    int16_t n_out_counted, n_out_each, n_out;
     bool keeps_place;
+    int64_t claims, claims_first; /* bytes of a firing, the first of a step */
+    int64_t releases;             /* bytes that it lets go of uncounted */
 } plan_actor_task;
 
 typedef struct plan_actors {
     const plan *plan;
     const plan_role *role;
-    int64_t steps;       /* how many steps will run */
-    int64_t *produced;   /* [registers] pieces completed */
+    int64_t steps; /* how many steps will run */
+    bool *ordered; /* [registers] by a stream's program, and so not
+                      counted */
+    int32_t *counted, n_counted; /* the others */
+    int64_t *produced;           /* [registers] pieces completed */
     int64_t *released;   /* [registers] pieces released by all consumers */
     int32_t *readers;    /* [sum of counts] consumers still to release the
-                            piece in each buffer */
+                            piece in each buffer, counted registers first */
     plan_cursor *cursor; /* [streams] */
     int32_t *leader;     /* [streams] plan_stream_leaders */
     int32_t n_compute;   /* streams that compute */
@@ -59,6 +65,10 @@ typedef struct plan_actors {
 
 plan_actors *plan_actors_create(const plan *p, const plan_role *role,
                                 int64_t steps, fs_arena *arena);
+/* They do the same, but of registers that a stream alone makes and reads, in an
+ * order that its program guarantees, no pieces are counted. */
+plan_actors *plan_actors_create_ordered(const plan *p, const plan_role *role,
+                                        int64_t steps, fs_arena *arena);
 /* The task at the head of a stream, or -1 when the stream is at its end. */
 int32_t plan_actor_head(const plan_actors *a, int32_t stream);
 /* Which micro-batch the head belongs to (0 for BEGIN, m - 1 for END). */

@@ -140,13 +140,14 @@ static void note_needs(chaining *c, int32_t t, plan_chain *chain)
     for (int32_t i = 0; i < task->n_in; i++) {
         const int32_t reg = chain_ins(c, t)[i];
         const plan_actor_register *r = &c->a->registers[reg];
-        if (r->producer >= 0 && !(c->noted[reg] & NOTED_MADE) &&
-            (c->first || !chain_once(r)))
+        if (r->producer >= 0 && !c->a->ordered[reg] &&
+            !(c->noted[reg] & NOTED_MADE) && (c->first || !chain_once(r)))
             note(c, reg, NOTED_READ, chain->reads, &chain->n_reads);
     }
     for (int32_t i = 0; i < task->n_out; i++) {
         const int32_t reg = chain_outs(c, t)[i];
-        if (c->first || !chain_once(&c->a->registers[reg]))
+        if (!c->a->ordered[reg] &&
+            (c->first || !chain_once(&c->a->registers[reg])))
             note(c, reg, NOTED_WRITE, chain->writes, &chain->n_writes);
     }
 }
@@ -176,6 +177,8 @@ static void find_effects(chaining *c, plan_chain *chain)
         const int32_t reg = c->touched.at[i];
         const int32_t left = c->a->registers[reg].n_consumers - c->use[reg];
         const plan_actor_register *r = &c->a->registers[reg];
+        if (c->a->ordered[reg])
+            continue;
         if (c->old_use[reg] > 0)
             chain->read[chain->n_read++] = (plan_chain_use){
                 reg, c->old_use[reg], c->lone[reg] ? 0 : r->bytes};

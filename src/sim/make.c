@@ -78,7 +78,10 @@ static void make_roles(simulation *s)
     s->meters = fs_new(s->arena, sim_meter, p->n_roles);
     for (int32_t r = 0; r < p->n_roles; r++) {
         const plan_role *role = &p->roles[r];
-        s->actors[r] = plan_actors_create(p, role, s->steps, s->arena);
+        /* Who watches bytes by their class asks for all counts. */
+        s->actors[r] =
+            (sim_watches(s) ? plan_actors_create : plan_actors_create_ordered)(
+                p, role, s->steps, s->arena);
         s->first_stream[r + 1] = s->first_stream[r] + role->n_streams;
         s->touched[r / 64] |= (uint64_t)1 << r % 64;
         s->woken[r] = UINT64_MAX;
