@@ -61,7 +61,7 @@ static void find_lone(chaining *c)
  * alone is tried. */
 static bool waits(const chaining *c, int32_t t)
 {
-    const plan_actor_task *task = &c->a->tasks[t];
+    const plan_actor_uses *task = &c->a->uses[t];
     for (int32_t i = 0; i < task->n_in; i++) {
         const int32_t reg = chain_ins(c, t)[i];
         const plan_actor_register *r = &c->a->registers[reg];
@@ -80,7 +80,7 @@ static bool waits(const chaining *c, int32_t t)
 /* May another stream go on when the task has completed? */
 static bool is_awaited(const chaining *c, int32_t t)
 {
-    const plan_actor_task *task = &c->a->tasks[t];
+    const plan_actor_uses *task = &c->a->uses[t];
     for (int32_t i = 0; i < task->n_in; i++) {
         const int32_t reg = chain_ins(c, t)[i];
         if (!c->lone[reg] && c->last_use[chain_is_beside(c, t)][reg] == t &&
@@ -109,7 +109,7 @@ static bool is_passed(const chaining *c, int32_t from, int32_t to)
  * behind all that the compute stream has before it. */
 static int64_t start_of(const chaining *c, int32_t t)
 {
-    const plan_actor_task *task = &c->a->tasks[t];
+    const plan_actor_uses *task = &c->a->uses[t];
     int64_t start_ns = c->end_ns[0];
     if (chain_is_beside(c, t) && c->end_ns[1] > start_ns)
         start_ns = c->end_ns[1];
@@ -153,7 +153,7 @@ static bool may_end(const chaining *c)
         return true;
     if (c->end_ns[1] < c->end_ns[0])
         return !may_leave(c);
-    for (int32_t i = 0; next >= 0 && i < c->a->tasks[next].n_in; i++) {
+    for (int32_t i = 0; next >= 0 && i < c->a->uses[next].n_in; i++) {
         const plan_actor_register *r = &c->a->registers[chain_ins(c, next)[i]];
         if (r->producer == c->at_end[1] && !chain_once(r))
             return true;
@@ -186,7 +186,7 @@ static void list_program(chaining *c, int32_t section)
     while (t >= 0 || u >= 0) {
         const bool beside = t < 0 || (u >= 0 && u < t);
         int32_t *at = beside ? &u : &t;
-        for (int32_t i = 0; i < a->tasks[*at].n_in; i++)
+        for (int32_t i = 0; i < a->uses[*at].n_in; i++)
             c->last_use[beside][chain_ins(c, *at)[i]] = *at;
         fs_push(c->arena, &c->program, *at);
         *at = a->tasks[*at].next;

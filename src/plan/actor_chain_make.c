@@ -95,7 +95,7 @@ int64_t chain_end_of(const chaining *c, int32_t t, int64_t start_ns)
 
 void chain_join(chaining *c, int32_t t, int64_t start_ns, int64_t end_ns)
 {
-    const plan_actor_task *task = &c->a->tasks[t];
+    const plan_actor_uses *task = &c->a->uses[t];
     const chain_member member = {t, start_ns, end_ns};
     fs_push(c->arena, &c->members, member);
     c->joined[t] = true;
@@ -136,7 +136,7 @@ static void note(chaining *c, int32_t reg, uint8_t what, int32_t *list,
 /* What a task behind the head needs that is not made on the way. */
 static void note_needs(chaining *c, int32_t t, plan_chain *chain)
 {
-    const plan_actor_task *task = &c->a->tasks[t];
+    const plan_actor_uses *task = &c->a->uses[t];
     for (int32_t i = 0; i < task->n_in; i++) {
         const int32_t reg = chain_ins(c, t)[i];
         const plan_actor_register *r = &c->a->registers[reg];
@@ -160,7 +160,7 @@ static void find_needs(chaining *c, plan_chain *chain)
         const int32_t t = c->members.at[k].task;
         if (k > 0) /* the head sees for itself */
             note_needs(c, t, chain);
-        for (int32_t i = 0; i < c->a->tasks[t].n_out; i++) {
+        for (int32_t i = 0; i < c->a->uses[t].n_out; i++) {
             const int32_t reg = chain_outs(c, t)[i];
             if (c->last || !chain_once(&c->a->registers[reg]))
                 c->noted[reg] |= NOTED_MADE;
@@ -216,7 +216,7 @@ static void find_parts(chaining *c, plan_chain *chain)
 static int64_t claimed(const chaining *c, int32_t t)
 {
     int64_t bytes = 0;
-    for (int32_t i = 0; i < c->a->tasks[t].n_out; i++) {
+    for (int32_t i = 0; i < c->a->uses[t].n_out; i++) {
         const plan_register *r = &c->role->registers[chain_outs(c, t)[i]];
         if (!r->persistent && (c->first || !r->per_step))
             bytes += r->bytes;

@@ -44,12 +44,12 @@ typedef struct chaining {
 
 static inline const int32_t *chain_ins(const chaining *c, int32_t t)
 {
-    return c->a->in_out + c->a->tasks[t].first;
+    return c->a->in_out + c->a->uses[t].first;
 }
 
 static inline const int32_t *chain_outs(const chaining *c, int32_t t)
 {
-    return chain_ins(c, t) + c->a->tasks[t].n_in;
+    return chain_ins(c, t) + c->a->uses[t].n_in;
 }
 
 static inline bool chain_once(const plan_actor_register *r)

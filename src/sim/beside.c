@@ -57,11 +57,6 @@ int64_t sim_beside_slowest(const simulation *s, int32_t role)
     return s->beside ? s->beside->roles[role].rate : PLAN_RATE_FULL;
 }
 
-bool sim_beside_role(const simulation *s, int32_t role)
-{
-    return sim_beside_slowest(s, role) < PLAN_RATE_FULL;
-}
-
 int64_t sim_beside_rate(const simulation *s, int32_t role)
 {
     const role_beside *b = &s->beside->roles[role];

@@ -7,19 +7,24 @@
 
 /* ---- tasks ---- */
 
+static double seconds_of(const simulation *s, int32_t r, int32_t t)
+{
+    const plan_role *role = &s->p->roles[r];
+    const double seconds = s->timing->demand[r][t].total_s;
+    const int32_t behind = s->options->straggler_rank - role->first_rank;
+    return s->options->straggler > 1 && behind >= 0 && behind < role->n_ranks &&
+                   role->tasks[t].kind == PLAN_COMPUTE
+               ? seconds * s->options->straggler
+               : seconds;
+}
+
 static sim_task task_of(const simulation *s, int32_t r, int32_t t)
 {
     const plan_role *role = &s->p->roles[r];
     const plan_task *task = &role->tasks[t];
     const plan_demand *demand = &s->timing->demand[r][t];
-    double seconds = demand->total_s;
-    const int32_t behind = s->options->straggler_rank - role->first_rank;
-    if (s->options->straggler > 1 && behind >= 0 && behind < role->n_ranks &&
-        task->kind == PLAN_COMPUTE)
-        seconds *= s->options->straggler;
     return (sim_task){
-        .seconds = seconds,
-        .demand_ps = (int64_t)(seconds * 1e12 + 0.5),
+        .demand_ps = sim_ps_of(s->seconds[r][t]),
         .line = task->channel >= 0 ? s->p->n_comms + task->channel : task->comm,
         .on_core = demand->on_core && sim_cores_shared(&s->resources, r),
         .loads = task->kind == PLAN_LOAD,
@@ -31,11 +36,15 @@ static sim_task task_of(const simulation *s, int32_t r, int32_t t)
 static void make_tasks(simulation *s)
 {
     s->tasks = fs_new(s->arena, sim_task *, s->p->n_roles);
+    s->seconds = fs_new(s->arena, double *, s->p->n_roles);
     for (int32_t r = 0; r < s->p->n_roles; r++) {
         const int32_t n = s->p->roles[r].n_tasks;
-        s->tasks[r] = fs_new(s->arena, sim_task, n);
-        for (int32_t t = 0; t < n; t++)
+        s->tasks[r] = fs_new_lines(s->arena, sim_task, n);
+        s->seconds[r] = fs_new(s->arena, double, n);
+        for (int32_t t = 0; t < n; t++) {
+            s->seconds[r][t] = seconds_of(s, r, t);
             s->tasks[r][t] = task_of(s, r, t);
+        }
     }
 }
 
@@ -73,9 +82,9 @@ static void make_roles(simulation *s)
     const plan *p = s->p;
     s->actors = fs_new(s->arena, plan_actors *, p->n_roles);
     s->first_stream = fs_new(s->arena, int32_t, p->n_roles + 1);
-    s->touched = fs_new(s->arena, uint64_t, p->n_roles / 64 + 1);
+    s->touched = fs_new(s->arena, int32_t, p->n_roles);
     s->woken = fs_new(s->arena, uint64_t, p->n_roles);
-    s->meters = fs_new(s->arena, sim_meter, p->n_roles);
+    s->meters = fs_new_lines(s->arena, sim_meter, p->n_roles);
     for (int32_t r = 0; r < p->n_roles; r++) {
         const plan_role *role = &p->roles[r];
         /* Who watches bytes by their class asks for all counts. */
@@ -83,7 +92,7 @@ static void make_roles(simulation *s)
             (sim_watches(s) ? plan_actors_create : plan_actors_create_ordered)(
                 p, role, s->steps, s->arena);
         s->first_stream[r + 1] = s->first_stream[r] + role->n_streams;
-        s->touched[r / 64] |= (uint64_t)1 << r % 64;
+        s->touched[s->n_touched++] = r;
         s->woken[r] = UINT64_MAX;
         s->meters[r].live_bytes = sim_standing_bytes(role);
         s->meters[r].peak_bytes = s->meters[r].live_bytes;
@@ -102,9 +111,9 @@ static void make_streams(simulation *s)
 {
     int32_t n = s->first_stream[s->p->n_roles];
     s->role_of = fs_new(s->arena, int32_t, n);
-    s->lanes = fs_new(s->arena, sim_lane, n);
-    s->jobs = fs_new(s->arena, sim_job, n);
-    s->heads = fs_new(s->arena, sim_head, n);
+    s->lanes = fs_new_lines(s->arena, sim_lane, n);
+    s->jobs = fs_new_lines(s->arena, sim_job, n);
+    s->heads = fs_new_lines(s->arena, sim_head, n);
     s->heap = sim_heap_make(n, s->arena);
     for (int32_t r = 0; r < s->p->n_roles; r++)
         for (int32_t i = s->first_stream[r]; i < s->first_stream[r + 1]; i++) {
@@ -127,7 +136,7 @@ static uint64_t wakes(const simulation *s, int32_t r, int32_t t,
 {
     const plan_role *role = &s->p->roles[r];
     const plan_actors *a = s->actors[r];
-    const plan_actor_task *task = &a->tasks[t];
+    const plan_actor_uses *task = &a->uses[t];
     const int32_t *regs = a->in_out + task->first;
     const int32_t stream = role->tasks[t].stream, line = s->tasks[r][t].line;
     uint64_t bits = sim_stream_bit(stream) | (line < 0 ? 0 : on_line[line]);
@@ -158,6 +167,15 @@ static void find_wakes(simulation *s)
         for (int32_t t = 0; t < role->n_tasks; t++)
             s->tasks[r][t].wakes = wakes(s, r, t, on_line);
     }
+}
+
+static void find_slowed(simulation *s)
+{
+    for (int32_t r = 0; r < s->p->n_roles; r++)
+        for (int32_t t = 0; t < s->p->roles[r].n_tasks; t++)
+            s->tasks[r][t].slowed = s->tasks[r][t].occupies &&
+                                    s->tasks[r][t].line < 0 &&
+                                    sim_beside_slowest(s, r) < PLAN_RATE_FULL;
 }
 
 /* ---- chains ---- */
@@ -226,6 +244,7 @@ void sim_make(simulation *s, const hw_cluster *cluster)
     s->watch = sim_watch_create(s);
     s->noise = sim_noise_create(s);
     s->beside = sim_beside_create(s, cluster);
+    find_slowed(s);
     make_chains(s);
     s->repeats = sim_repeats_create(s);
 }
