@@ -53,6 +53,9 @@ static void test_refused(void)
     refuses(WITH(",\"gather_bps\":-1"), "gather_bps");
     refuses(WITH(",\"collectives\":[\"carrier pigeon\"]"), "carrier pigeon");
     refuses(WITH(",\"score_bytes\":{\"sideways\":1}"), "sideways");
+    refuses(WITH(",\"attention_efficiency\":0.5"), "attention_efficiency");
+    refuses(WITH(",\"transposes\":{\"forward\":2}"), "transposes");
+    refuses(WITH(",\"joins_products\":1"), "joins_products");
     refuses("[]", "must be an object");
     refuses("{\"name\":\"x\"}", "about");
     refuses("{\"name\":\"x\",\"about\":\"\",\"matches\":[],\"narrow\":false,"
@@ -68,7 +71,7 @@ static void test_refused(void)
 static void test_files(void)
 {
     static const char *const names[] = {
-        "megatron-lm", "deepspeed-zero", "fsdp",  "pytorch",
+        "megatron-lm", "deepspeed-zero", "fsdp",  "pytorch", "pytorch2",
         "oneflow",     "tensorflow",     "mxnet", "paddle"};
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         fs_err err = {0};

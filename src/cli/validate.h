@@ -39,6 +39,7 @@ typedef struct validate_case {
     int32_t nics;
     bool tf32; /* products of floats run in tf32 */
     search_recipe recipe;
+    const struct validate_source *source; /* NULL: nothing special */
     const cost_framework *framework; /* NULL: as our runtime would run it */
     const char *precision, *recompute, *optimizer;
     int64_t batch;
@@ -54,6 +55,10 @@ typedef struct validate_source {
     const char *match;       /* part of the source's name */
     double outer_efficiency; /* of the wire between nodes; 0: as usual */
     double jitter;           /* cost_framework's; NAN: as the framework's */
+    /* What its software reaches of a device's products; NULL: what is usual */
+    const char *device;
+    double matmul_efficiency;
+    double attention_efficiency; /* the framework's there; 0: as usual */
     int32_t n_constants;
     const char *fitted_on;
 } validate_source;

@@ -12,6 +12,9 @@ typedef struct cost_framework {
     const char *name, *about;
     int32_t n_matches; /* words that name it in tables of measured runs */
     const char **matches;
+    /* Plans that it runs: with products in pieces, with pipelines, and these of
+     * as many layers each. */
+    bool cuts_tensors, cuts_layers, even_stages;
     /* Models: the vocabulary is padded to a multiple of that, times tp ranks */
     int64_t vocab_multiple;
     /* Kernels. The host takes so long for each: a pass takes no less than all
@@ -23,7 +26,11 @@ typedef struct cost_framework {
     double score_bytes[2]; /* moved per score by those that are no products, in
                               the forward and in the backward pass */
     int32_t attention_kernels[2];
-    double attention_efficiency; /* of matmul's, where it is one kernel */
+    double attention_efficiency[2]; /* of matmul's, where it is one kernel, */
+    double score_depth;  /* whose scores take as if heads were deeper by that:
+                            exponentials beside the products */
+    bool joins_products; /* of one input: queries, keys and values (joined.h) */
+    double transposes[2];  /* share of them that copies */
     double extra_bytes[2]; /* moved per element that a block passes on, by what
                               networks of the zoo are without: dropouts */
     /* Activations are 16-bit floats throughout, weights too while a step lasts:
@@ -31,6 +38,7 @@ typedef struct cost_framework {
      * element and micro-batch */
     bool narrow;
     double accumulate_bytes;
+    bool takes_first_gradient; /* instead of adding it to zeros */
     double loss_bytes; /* moved per logit by the loss, there and back, beyond
                           what ours moves */
     /* Updates: bytes moved per parameter, all of them at once; and gradients

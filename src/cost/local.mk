@@ -10,7 +10,8 @@ src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
   src/cost/sheet.h src/cost/sheet_parts.h src/cost/sheet.c src/cost/sheet_bytes.c \
   src/cost/breakdown.c src/cost/timing.c src/cost/framework.h \
   src/cost/framework.c src/cost/under.c src/cost/under_memory.c \
-  src/cost/reduced.h src/cost/reduced.c
+  src/cost/reduced.h src/cost/reduced.c \
+  src/cost/joined.h src/cost/joined.c
 
 check_PROGRAMS += tests/cost_collectives_test tests/cost_op_test \
   tests/cost_strategy_test tests/cost_product_test tests/cost_framework_test
@@ -18,6 +19,9 @@ tests_cost_product_test_SOURCES = tests/cost_product_test.c tests/tap.h
 tests_cost_product_test_LDADD = $(cost_libs)
 tests_cost_framework_test_SOURCES = tests/cost_framework_test.c tests/tap.h
 tests_cost_framework_test_LDADD = $(cost_libs)
+check_PROGRAMS += tests/cost_joined_test
+tests_cost_joined_test_SOURCES = tests/cost_joined_test.c tests/plan_hand.h tests/tap.h
+tests_cost_joined_test_LDADD = $(cost_libs)
 tests_cost_collectives_test_SOURCES = tests/cost_collectives_test.c tests/tap.h
 tests_cost_collectives_test_LDADD = $(cost_libs)
 check_PROGRAMS += tests/cost_residuals_test
@@ -38,7 +42,7 @@ dist_frameworks_DATA = \
   datasets/frameworks/deepspeed-zero.json datasets/frameworks/fsdp.json \
   datasets/frameworks/megatron-lm.json datasets/frameworks/mxnet.json \
   datasets/frameworks/oneflow.json datasets/frameworks/paddle.json \
-  datasets/frameworks/pytorch.json datasets/frameworks/tensorflow.json
+  datasets/frameworks/pytorch.json datasets/frameworks/pytorch2.json datasets/frameworks/tensorflow.json
 # What validate knows of the sources of published runs, and these runs.
 validationdir = $(pkgdatadir)/validation
 dist_validation_DATA = datasets/validation/sources.json \

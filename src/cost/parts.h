@@ -91,6 +91,11 @@ double cost_forms_least(const cost_forms *forms, int32_t g, ir_op_kind op,
 /* Of a product at `flops` when all processors are busy (product.c). */
 double cost_product_seconds(const hw_device *device, const ir_product *p,
                             double flops);
+/* Of one of `work`'s types, no less than its flops take at the rate of these.
+ */
+double cost_product_rate(const hw_device *device, const ir_work *work);
+double cost_product_at(const hw_device *device, const ir_work *work,
+                       const ir_product *p);
 /* Of a node of 16-bit floats where these are widened (widen.c). */
 int64_t cost_widened_scratch(const cost_model *model, const cost_piece *piece);
 /* The group whose devices set the pace of a stage's ops (pace.c). */

@@ -51,3 +51,22 @@ double cost_product_seconds(const hw_device *device, const ir_product *p,
             least = fmin(least, steps_of(device, p, ramp, t, splits));
     return 2 * least * device->units / flops;
 }
+
+double cost_product_rate(const hw_device *device, const ir_work *work)
+{
+    const double peak =
+        work->narrow == IR_F32
+            ? hw_device_flops(device)
+            : hw_device_narrow_flops(device, work->narrow == IR_BF16);
+    return peak * hw_device_efficiency(device, work->narrow != IR_F32);
+}
+
+double cost_product_at(const hw_device *device, const ir_work *work,
+                       const ir_product *p)
+{
+    const double rate = cost_product_rate(device, work);
+    const double whole = 2.0 * (double)p->groups * (double)p->rows *
+                         (double)p->columns * (double)p->depth / rate;
+    return device->units ? fmax(whole, cost_product_seconds(device, p, rate))
+                         : whole;
+}

@@ -4,6 +4,7 @@
  * pass takes: it runs ahead of the device, but not beyond what it waits for. */
 #include "config.h"
 #include "cost/framework.h"
+#include "cost/joined.h"
 #include "cost/parts.h"
 #include "cost/reduced.h"
 
@@ -19,6 +20,7 @@ typedef struct under {
     const plan_stage *stage;
     const hw_device *device;
     plan_demand *demand; /* [tasks] */
+    double *kernels;     /* [tasks] that each is, where it is one */
     int32_t n_variables;
     const int32_t *variables; /* tensors */
     bool mixed;               /* the network has 16-bit floats */
@@ -37,36 +39,29 @@ static ir_work work_of(const under *u, const plan_task *task)
     return work;
 }
 
-static double rate_of(const under *u, const ir_work *work)
-{
-    const double peak =
-        work->narrow == IR_F32
-            ? hw_device_flops(u->device)
-            : hw_device_narrow_flops(u->device, work->narrow == IR_BF16);
-    return peak * hw_device_efficiency(u->device, work->narrow != IR_F32);
-}
-
-static double product_s(const under *u, const ir_product *p, double rate)
-{
-    const double whole = 2.0 * (double)p->groups * (double)p->rows *
-                         (double)p->columns * (double)p->depth / rate;
-    return u->device->units
-               ? fmax(whole, cost_product_seconds(u->device, p, rate))
-               : whole;
-}
-
 /* Scores and what they weigh; backward two more of each. */
 static double products_s(const under *u, const ir_work *work, bool backward)
 {
     const ir_product *p = &work->product,
                      weighed = {p->groups, p->rows, p->depth, p->columns};
-    const double rate = rate_of(u, work);
-    return (backward ? 2 : 1) *
-           (product_s(u, p, rate) + product_s(u, &weighed, rate));
+    return (backward ? 2 : 1) * (cost_product_at(u->device, work, p) +
+                                 cost_product_at(u->device, work, &weighed));
 }
 
 /* Rows of a tile of fused attention's scores. */
 #define DIAGONAL_TILE 128.0
+
+/* Of one kernel; that of floats does without tensor cores. */
+static double attention_rate(const under *u, const ir_work *work, bool backward)
+{
+    const hw_device *d = u->device;
+    const bool floats = work->narrow == IR_F32 && d->fp32_flops > 0;
+    const double rate =
+        floats ? d->fp32_flops * (d->fp32_efficiency > 0 ? d->fp32_efficiency
+                                                         : d->matmul_efficiency)
+               : cost_product_rate(d, work);
+    return rate * u->framework->attention_efficiency[backward];
+}
 
 static void time_attention(const under *u, const plan_task *task, bool backward,
                            plan_demand *out)
@@ -77,10 +72,12 @@ static void time_attention(const under *u, const plan_task *task, bool backward,
     if (!f->attention_apart) {
         /* of the pairs a causal mask leaves half, and of tiles on the diagonal
          * the other half is done too */
-        out->compute_s *= 1 + DIAGONAL_TILE / (double)p->rows;
-        out->compute_s /=
-            u->device->matmul_efficiency *
-            (f->attention_efficiency > 0 ? f->attention_efficiency : 1);
+        const double pairs = u->graph->nodes.at[task->node].i[0] == 1
+                                 ? (1 + DIAGONAL_TILE / (double)p->rows) / 2
+                                 : 1;
+        out->compute_s = 2 * (double)work.macs * pairs *
+                         (1 + f->score_depth / (double)p->depth) /
+                         attention_rate(u, &work, backward);
         out->total_s = out->launch_s + fmax(out->compute_s, out->memory_s);
         return;
     }
@@ -163,6 +160,25 @@ static void time_narrow(const under *u, const ir_node *node,
     out->total_s = out->launch_s + fmax(out->memory_s, out->compute_s);
 }
 
+/* Where products take strided views, few of the copies are left. */
+static void time_transpose(const under *u, const plan_task *task,
+                           plan_demand *out)
+{
+    const double share = u->framework->transposes[task->phase != PLAN_FORWARD];
+    out->launch_s *= share;
+    out->memory_s *= share;
+    out->total_s *= share;
+    u->kernels[task - u->role->tasks] = share;
+}
+
+/* A sum over one micro-batch is its gradient. */
+static bool has_one_gradient(const under *u, const ir_node *node)
+{
+    return u->framework->takes_first_gradient &&
+           u->plan->strategy->micro_batches == 1 &&
+           node->op == IR_OP_accumulate;
+}
+
 static void time_compute(const under *u, const plan_task *task,
                          plan_demand *out)
 {
@@ -177,6 +193,10 @@ static void time_compute(const under *u, const plan_task *task,
         time_attention(u, task, node->op == IR_OP_attention_grad, out);
         return;
     }
+    if (node->op == IR_OP_transpose)
+        time_transpose(u, task, out);
+    else if (has_one_gradient(u, node))
+        *out = (plan_demand){.on_core = out->on_core};
     if (u->framework->narrow)
         time_narrow(u, node, &work, out);
     if (node->op == IR_OP_weight_grad)
@@ -225,20 +245,21 @@ static void time_bucket(const under *u, const plan_task *task, plan_demand *out)
     out->launch_s *= share;
 }
 
-static int32_t kernels_of(const under *u, const plan_task *task)
+static double kernels_of(const under *u, const plan_task *task)
 {
+    const ptrdiff_t at = task - u->role->tasks;
     if (task->kind == PLAN_BOX)
         return task->comm >= 0;
     if (task->kind != PLAN_COMPUTE)
         return 0;
     const ir_op_kind op = u->graph->nodes.at[task->node].op;
-    if (u->demand[task - u->role->tasks].total_s <= 0)
+    if (u->demand[at].total_s <= 0)
         return 0;
     if (!u->framework->attention_apart)
-        return 1;
+        return u->kernels[at];
     return op == IR_OP_attention        ? u->framework->attention_kernels[0]
            : op == IR_OP_attention_grad ? u->framework->attention_kernels[1]
-                                        : 1;
+                                        : u->kernels[at];
 }
 
 /* Per phase: no less than the host takes. */
@@ -333,14 +354,24 @@ plan_timing *cost_timing_under(const cost_framework *framework,
     const bool mixed = has_narrow(graph);
     for (int32_t r = 0; r < p->n_roles; r++) {
         const plan_role *role = &p->roles[r];
-        under u = {framework,   model,
-                   graph,       p,
-                   role,        &p->strategy->stages[role->stages[0]],
-                   NULL,        timing->demand[r],
-                   n_variables, variables,
-                   mixed};
+        under u = {.framework = framework,
+                   .model = model,
+                   .graph = graph,
+                   .plan = p,
+                   .role = role,
+                   .stage = &p->strategy->stages[role->stages[0]],
+                   .demand = timing->demand[r],
+                   .kernels = fs_new(arena, double, role->n_tasks),
+                   .n_variables = n_variables,
+                   .variables = variables,
+                   .mixed = mixed};
         const int32_t g = cost_groups_of(model, u.stage).first;
         u.device = &cost_cluster(model)->groups[g].device;
+        for (int32_t i = 0; i < role->n_tasks; i++)
+            u.kernels[i] = 1;
+        if (framework->joins_products)
+            cost_join_products(u.device, graph, p, role, u.demand, u.kernels,
+                               arena);
         for (int32_t i = 0; i < role->n_tasks; i++) {
             const plan_task *task = &role->tasks[i];
             if (task->kind == PLAN_COMPUTE)

@@ -26,7 +26,7 @@ static const hw_group *locate(const hw_cluster *cluster, int32_t device,
 
 double hw_device_flops(const hw_device *device)
 {
-    if (device->fp32_flops > 0)
+    if (device->fp32_flops > 0 && !device->uses_tf32)
         return device->fp32_flops;
     if (device->tf32_flops > 0)
         return device->tf32_flops;
@@ -45,9 +45,17 @@ double hw_device_narrow_flops(const hw_device *device, bool bf16)
     return bf16 ? device->bf16_flops : device->fp16_flops;
 }
 
+double hw_device_bps(const hw_device *device, bool reduces)
+{
+    return device->memory_bps * (reduces && device->reduce_efficiency > 0
+                                     ? device->reduce_efficiency
+                                     : device->memory_efficiency);
+}
+
 double hw_device_efficiency(const hw_device *device, bool narrow)
 {
-    return narrow || device->fp32_flops <= 0 || device->fp32_efficiency <= 0
+    return narrow || device->uses_tf32 || device->fp32_flops <= 0 ||
+                   device->fp32_efficiency <= 0
                ? device->matmul_efficiency
                : device->fp32_efficiency;
 }
@@ -182,6 +190,7 @@ static void scale_group(hw_group *group, const hw_scale *by, fs_arena *arena)
     device->matmul_efficiency /= by->compute;
     device->fp32_efficiency /= by->compute;
     device->memory_efficiency /= by->memory;
+    device->reduce_efficiency /= by->memory;
     device->launch_s *= by->launch;
     device->points = fs_memdup(arena, device->points,
                                (size_t)device->n_points * sizeof(hw_point));

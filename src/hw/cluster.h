@@ -27,10 +27,13 @@ typedef struct hw_device {
     /* Dense nominal peaks, 16-bit ones with sums in fp32; 0: it widens these
      * floats. */
     double fp32_flops, tf32_flops, bf16_flops, fp16_flops;
+    bool uses_tf32;           /* products of floats run so */
     double matmul_efficiency; /* measured best / nominal, in (0, 1] */
     double fp32_efficiency;   /* likewise of products of floats on units of
                                  their own; 0: the same */
     double memory_efficiency; /* likewise for memory_bps */
+    double reduce_efficiency; /* of ops along rows (norms, softmax, sums), whose
+                                 bytes wait for one another; 0: the same */
     double launch_s;          /* fixed cost of one op */
     int32_t units;     /* processors that take tiles of a product, each one at
                           a time; 0: products are not done in tiles */
@@ -103,13 +106,15 @@ fs_status hw_cluster_probe(int32_t ranks, fs_arena *arena, fs_err *err,
  * for. */
 const char *hw_host_facts(const hw_cluster *probed, fs_arena *arena);
 
-/* The peak at which fp32 ops run: the fp32 one; a device without has tf32, or
- * else one of 16 bits. */
+/* The peak at which fp32 ops run: the fp32 one; a device without, or that is
+ * told to use it, has tf32, or else one of 16 bits. */
 double hw_device_flops(const hw_device *device);
 /* That at which ops on bf16, or else on fp16, run: their own; a device without
  * computes with them in fp32, which they are widened to. */
 double hw_device_narrow_flops(const hw_device *device, bool bf16);
 bool hw_device_widens(const hw_device *device, bool bf16);
+/* Of its memory, as ops that move bytes reach it; those along rows. */
+double hw_device_bps(const hw_device *device, bool reduces);
 /* Of products, of 16-bit operands or of floats, as a part of the rate above. */
 double hw_device_efficiency(const hw_device *device, bool narrow);
 const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device);

@@ -174,7 +174,7 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
         "source",     "memory_efficiency", "points",
         "usd_per_h",  "price_source",      "units",
         "ramp_depth", "fp32_efficiency",   "overlap_slowdown",
-        NULL};
+        "uses_tf32",  "reduce_efficiency", NULL};
     fs_json dev;
     FS_TRY(fs_json_object(in, "device", err, &dev));
     FS_TRY(fs_json_keys(&dev, keys, err));
@@ -191,6 +191,13 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                            &out->fp16_flops));
     FS_TRY(read_figure(&dev, "matmul_efficiency", &fraction, err,
                        &out->matmul_efficiency));
+    if (fs_json_has(&dev, "reduce_efficiency"))
+        FS_TRY(read_figure(&dev, "reduce_efficiency", &fraction, err,
+                           &out->reduce_efficiency));
+    if (fs_json_has(&dev, "uses_tf32"))
+        FS_TRY(fs_json_bool(&dev, "uses_tf32", err, &out->uses_tf32));
+    if (out->uses_tf32 && out->tf32_flops <= 0)
+        return fs_json_fail(&dev, "uses_tf32", err, "wants tf32_flops above 0");
     if (fs_json_has(&dev, "fp32_efficiency"))
         FS_TRY(read_figure(&dev, "fp32_efficiency", &fraction, err,
                            &out->fp32_efficiency));
@@ -431,6 +438,10 @@ static json_t *device_json(const hw_device *device, bool figures)
         fs_json_set_int(out, "units", device->units);
         fs_json_set_real(out, "ramp_depth", device->ramp_depth);
     }
+    if (device->reduce_efficiency > 0)
+        fs_json_set_real(out, "reduce_efficiency", device->reduce_efficiency);
+    if (device->uses_tf32)
+        json_object_set_new(out, "uses_tf32", json_true());
     if (device->overlap_slowdown > 0)
         fs_json_set_real(out, "overlap_slowdown", device->overlap_slowdown);
     fs_json_set_real(out, "memory_efficiency", device->memory_efficiency);

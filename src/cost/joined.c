@@ -1,0 +1,248 @@
+/* Products of one input in one kernel. Ours does one for each weight; how much
+ * is won by one is waves of tiles that are fuller, bytes read once, launches.
+ */
+#include "config.h"
+#include "cost/joined.h"
+#include "cost/parts.h"
+
+#include <string.h>
+
+typedef enum joined_kind {
+    JOINED_COLUMNS, /* of what they take first: x W, x' dy */
+    JOINED_ROWS,    /* of what they take last: dy' x */
+    JOINED_DEPTH,   /* dy W', added up */
+    JOINED_NONE
+} joined_kind;
+
+typedef struct join {
+    const hw_device *device;
+    const ir_graph *graph;
+    const plan *plan;
+    const plan_role *role;
+    plan_demand *demand;
+    double *kernels;
+    int32_t *task_of;  /* [nodes] of the role; -1 */
+    int32_t *maker;    /* [tensors] node; -1 */
+    int32_t *root;     /* [nodes] of the set that a node is in */
+    joined_kind *kind; /* [nodes] */
+} join;
+
+static bool is_sum(const join *j, int32_t node)
+{
+    return j->graph->nodes.at[node].op == IR_OP_add;
+}
+
+/* By a matrix of two axes, or for one. */
+static bool is_product(const ir_graph *graph, const ir_node *node)
+{
+    return node->op == IR_OP_weight_grad ||
+           (node->op == IR_OP_matmul &&
+            graph->tensors.at[node->in[1]].shape.rank == 2);
+}
+
+/* The product that made it, or the sum of such; -1. */
+static int32_t made_by(const join *j, int32_t tensor)
+{
+    const int32_t node = j->maker[tensor];
+    if (node < 0 || j->task_of[node] < 0)
+        return -1;
+    return j->kind[node] == JOINED_NONE ||
+                   j->graph->nodes.at[node].op == IR_OP_weight_grad
+               ? -1
+               : node;
+}
+
+static int32_t root_of(join *j, int32_t node)
+{
+    while (j->root[node] != node)
+        node = j->root[node] = j->root[j->root[node]];
+    return node;
+}
+
+static void unite(join *j, int32_t a, int32_t b)
+{
+    j->root[root_of(j, b)] = root_of(j, a);
+}
+
+/* Products of a phase by what they take: the first of each input and phase in
+ * `first` [tensors x phases]. */
+static void join_by_input(join *j, int32_t node, int32_t input, int32_t *first)
+{
+    const plan_phase phase = j->role->tasks[j->task_of[node]].phase;
+    int32_t *at = &first[(ptrdiff_t)input * PLAN_PHASES + phase];
+    if (*at < 0)
+        *at = node;
+    else
+        unite(j, *at, node);
+}
+
+static int32_t *none(fs_arena *arena, int32_t n)
+{
+    int32_t *list = fs_new(arena, int32_t, n);
+    for (int32_t i = 0; i < n; i++)
+        list[i] = -1;
+    return list;
+}
+
+static void count_members(join *j, int32_t *members)
+{
+    for (int32_t v = 0; v < j->graph->nodes.n; v++)
+        members[v] = 0;
+    for (int32_t v = 0; v < j->graph->nodes.n; v++)
+        members[root_of(j, v)]++;
+}
+
+/* Products by what they take first; those of weights that are alone then by
+ * what they take last. */
+static void join_products(join *j, int32_t *members, fs_arena *arena)
+{
+    const ir_graph *graph = j->graph;
+    int32_t *first = none(arena, graph->tensors.n * PLAN_PHASES);
+    int32_t *last = none(arena, graph->tensors.n * PLAN_PHASES);
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        if (j->task_of[v] < 0 || !is_product(graph, node))
+            continue;
+        j->kind[v] = JOINED_COLUMNS;
+        join_by_input(j, v, node->in[0], first);
+    }
+    count_members(j, members);
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        if (j->kind[v] == JOINED_NONE || node->op != IR_OP_weight_grad ||
+            members[root_of(j, v)] > 1)
+            continue;
+        j->kind[v] = JOINED_ROWS;
+        join_by_input(j, v, node->in[1], last);
+    }
+    count_members(j, members);
+}
+
+/* Sums of products that are in no set yet. */
+static void join_sums(join *j, const int32_t *members)
+{
+    const ir_graph *graph = j->graph;
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        if (j->task_of[v] < 0 || node->op != IR_OP_add ||
+            j->role->tasks[j->task_of[v]].phase == PLAN_FORWARD)
+            continue;
+        const int32_t a = made_by(j, node->in[0]), b = made_by(j, node->in[1]);
+        if (a < 0 || b < 0 ||
+            (j->kind[a] == JOINED_COLUMNS && members[root_of(j, a)] > 1) ||
+            (j->kind[b] == JOINED_COLUMNS && members[root_of(j, b)] > 1))
+            continue;
+        j->kind[a] = j->kind[b] = j->kind[v] = JOINED_DEPTH;
+        unite(j, a, b);
+        unite(j, a, v);
+    }
+}
+
+static ir_work work_of(const join *j, int32_t node)
+{
+    const plan_task *task = &j->role->tasks[j->task_of[node]];
+    const plan_stage *stage =
+        &j->plan->strategy->stages[j->role->stages[task->chunk]];
+    ir_work work;
+    ir_node_flow(j->graph, &j->graph->nodes.at[node],
+                 &j->plan->strategy->sig[node], &stage->mesh, &work);
+    return work;
+}
+
+/* The set's product, of which p is one. */
+typedef struct whole {
+    int32_t n;   /* products in it */
+    int64_t sum; /* of the side along which they are joined */
+} whole;
+
+static int64_t *side_of(ir_product *p, joined_kind kind)
+{
+    return kind == JOINED_COLUMNS ? &p->columns
+           : kind == JOINED_ROWS  ? &p->rows
+                                  : &p->depth;
+}
+
+static void take_share(join *j, int32_t node, const whole *all)
+{
+    const int32_t task = j->task_of[node];
+    plan_demand *d = &j->demand[task];
+    const ir_work work = work_of(j, node);
+    ir_product joined = work.product;
+    const double share =
+        (double)*side_of(&joined, j->kind[node]) / (double)all->sum;
+    *side_of(&joined, j->kind[node]) = all->sum;
+    const double alone = cost_product_at(j->device, &work, &work.product),
+                 together = cost_product_at(j->device, &work, &joined);
+    const double shorter = alone > 0 ? share * together / alone : 1;
+    /* what all of them take, or add up to, moves once */
+    const ir_product *p = &work.product;
+    const double once =
+        j->kind[node] == JOINED_DEPTH
+            ? (double)work.written_bytes
+            : (double)work.read_bytes *
+                  (double)(j->kind[node] == JOINED_COLUMNS ? p->rows
+                                                           : p->columns) /
+                  (double)(p->rows + p->columns);
+    const double bytes = (double)(work.read_bytes + work.written_bytes);
+    d->compute_s *= shorter;
+    d->memory_s *= 1 - (1 - share) * once / bytes;
+    d->launch_s *= share;
+    d->total_s =
+        d->launch_s + (d->compute_s > d->memory_s ? d->compute_s : d->memory_s);
+    j->kernels[task] = 1.0 / all->n;
+}
+
+static void share_out(join *j, fs_arena *arena)
+{
+    const int32_t n = j->graph->nodes.n;
+    whole *all = fs_new(arena, whole, n);
+    for (int32_t v = 0; v < n; v++) {
+        if (j->kind[v] == JOINED_NONE || is_sum(j, v))
+            continue;
+        ir_product p = work_of(j, v).product;
+        whole *set = &all[root_of(j, v)];
+        set->n++;
+        set->sum += *side_of(&p, j->kind[v]);
+    }
+    for (int32_t v = 0; v < n; v++) {
+        if (j->kind[v] == JOINED_NONE)
+            continue;
+        const int32_t task = j->task_of[v];
+        if (is_sum(j, v)) {
+            j->kernels[task] = 0;
+            j->demand[task] = (plan_demand){.on_core = j->demand[task].on_core};
+        } else if (all[root_of(j, v)].n > 1)
+            take_share(j, v, &all[root_of(j, v)]);
+    }
+}
+
+void cost_join_products(const hw_device *device, const ir_graph *graph,
+                        const plan *p, const plan_role *role,
+                        plan_demand *demand, double *kernels, fs_arena *arena)
+{
+    const int32_t n = graph->nodes.n;
+    join j = {device,
+              graph,
+              p,
+              role,
+              demand,
+              kernels,
+              none(arena, n),
+              none(arena, graph->tensors.n),
+              fs_new(arena, int32_t, n),
+              fs_new(arena, joined_kind, n)};
+    for (int32_t i = 0; i < role->n_tasks; i++)
+        if (role->tasks[i].kind == PLAN_COMPUTE &&
+            role->tasks[i].phase < PLAN_END)
+            j.task_of[role->tasks[i].node] = i;
+    for (int32_t v = 0; v < n; v++) {
+        j.root[v] = v;
+        j.kind[v] = JOINED_NONE;
+        for (int32_t k = 0; k < graph->nodes.at[v].n_out; k++)
+            j.maker[graph->nodes.at[v].out[k]] = v;
+    }
+    int32_t *members = fs_new(arena, int32_t, n);
+    join_products(&j, members, arena);
+    join_sums(&j, members);
+    share_out(&j, arena);
+}

@@ -1,0 +1,16 @@
+/* Products that a framework does as one. */
+#ifndef FS_COST_JOINED_H
+#define FS_COST_JOINED_H
+
+#include "cost/framework.h"
+
+/* Products that take the same activations (queries, keys and values), their
+ * gradients towards these, which are added up, and towards their weights are
+ * one product each: as many times wider, or deeper. Changes `demand` [tasks] of
+ * the role to each one's share of the whole, and fills `kernels` [tasks] with
+ * its share of a kernel: 1 of all others, 0 of sums that such a product is. */
+void cost_join_products(const hw_device *device, const ir_graph *graph,
+                        const plan *p, const plan_role *role,
+                        plan_demand *demand, double *kernels, fs_arena *arena);
+
+#endif
