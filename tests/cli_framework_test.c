@@ -34,7 +34,7 @@ static void plan(const char *cuts, int vocab, int micro)
     cli_answer *a = cli("plan zoo:gpt,layers=4,hidden=1024,heads=16,seq=512,"
                         "vocab=%d --cluster 1x4:a100-sxm4-80g %s "
                         "--batch 16 --micro-batch %d --precision "
-                        "bf16 --optimizer adam -o $D/p.plan",
+                        "bf16 --optimizer adam --overlap -o $D/p.plan",
                         vocab, cuts, micro);
     tap_equal_int(a->status, 0, "a plan by hand: %s", a->err);
 }

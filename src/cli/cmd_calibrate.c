@@ -174,17 +174,31 @@ static void tell_doubtful(cli *c, const counted *n)
            100 * DOUBTFUL, n->n_doubtful == 1 ? "its" : "their");
 }
 
-/* Of messages between two ranks: the mean over their sizes. */
+/* Of messages between two ranks: the median over their sizes, of what passes
+ * deviate. NAN: one pass tells none. */
 static double link_spread(const hw_device *device)
 {
-    double sum = 0;
+    enum { MOST = 64 };
+    double spread[MOST];
     int32_t n = 0;
-    for (int32_t i = 0; i < device->n_points; i++)
-        if (strcmp(device->points[i].what, EXEC_PING) == 0) {
-            sum += device->points[i].deviation_s / device->points[i].seconds;
-            n++;
-        }
-    return n ? sum / n : 0;
+    for (int32_t i = 0; i < device->n_points && n < MOST; i++) {
+        const hw_point *p = &device->points[i];
+        if (strcmp(p->what, EXEC_PING) != 0 || p->count < 2)
+            continue;
+        int32_t at = n++;
+        const double own = p->deviation_s / (p->seconds + p->deviation_s);
+        for (; at > 0 && spread[at - 1] > own; at--)
+            spread[at] = spread[at - 1];
+        spread[at] = own;
+    }
+    return n ? spread[n / 2] : NAN;
+}
+
+static const char *spread_text(cli *c, double spread)
+{
+    return isnan(spread)
+               ? "one pass tells no deviation"
+               : fs_printf(c->arena, "deviation %.1f %%", 100 * spread);
 }
 
 static void row(report_table *t, const char *what, const char *value)
@@ -206,7 +220,9 @@ static void tell(cli *c, const hw_cluster *cluster, const cli_machine *machine)
     json_object_set_new(c->result, "spread",
                         n.repeated ? json_real(n.spread) : json_null());
     json_object_set_new(c->result, "link_spread",
-                        json_real(link_spread(&group->device)));
+                        isnan(link_spread(&group->device))
+                            ? json_null()
+                            : json_real(link_spread(&group->device)));
     json_object_set_new(c->result, "machine",
                         json_string(machine->fingerprint));
     json_object_set_new(c->result, "facts", fs_json_string(machine->facts));
@@ -221,10 +237,10 @@ static void tell(cli *c, const hw_cluster *cluster, const cli_machine *machine)
         fs_printf(c->arena, "%s/s read and written by a core",
                   fs_human_bytes(a, group->device.memory_bps)));
     row(&t, "ranks",
-        fs_printf(c->arena, "%s and %s/s between two, deviation %.1f %%",
+        fs_printf(c->arena, "%s and %s/s between two, %s",
                   fs_human_seconds(a, group->inner.latency_s),
                   fs_human_bytes(b, group->inner.bandwidth_bps),
-                  100 * link_spread(&group->device)));
+                  spread_text(c, link_spread(&group->device))));
     row(&t, "more ranks than cores",
         fs_printf(c->arena, "%s longer at a meeting",
                   fs_human_seconds(a, group->turn_s)));

@@ -187,7 +187,10 @@ static fs_status write_residuals(cli *c, const validating *v)
     const fs_status status = fs_json_save(root, file, &c->err);
     json_decref(root);
     FS_TRY(status);
-    cli_say(c, "residuals       of %d regimes: %s\n", made.n, file);
+    cli_say(c,
+            "residuals       of %d regimes, predicted as sim does, without "
+            "what is fitted to sources: %s\n",
+            made.n, file);
     return FS_OK;
 }
 
@@ -234,6 +237,7 @@ fs_status cli_cmd_validate(cli *c)
     validating v = {.c = c};
     FS_TRY(validate_open_frameworks(c->data_dir, c->arena, &c->err,
                                     &v.frameworks));
+    v.frameworks.as_sim = c->args.residuals != NULL;
     FS_TRY(pick_rows(c, &table, &v));
     FS_TRY(cli_begin(c, NULL, NULL));
     predict_all(&v);

@@ -20,21 +20,6 @@ fs_status cli_take_collectives(cli *c, cli_plan *p)
     return FS_OK;
 }
 
-fs_status cli_open_framework(cli *c, cli_plan *p, cost_framework *out)
-{
-    const char *said = c->args.timing;
-    if (!c->args.framework)
-        return FS_OK;
-    if (said && strcmp(said, "predicted") != 0)
-        return fs_fail(&c->err, FS_INVALID,
-                       "--framework %.80s has no effect: the durations are "
-                       "those of run %.20s",
-                       c->args.framework, said);
-    FS_TRY(cost_framework_open(c->args.framework, c->data_dir, c->arena,
-                               &c->err, out));
-    return cli_take_collectives(c, p);
-}
-
 /* Is a weight of a product, or a table, in pieces where it is used? */
 static bool cuts_tensors(const cli_plan *p)
 {
@@ -51,6 +36,23 @@ static bool cuts_tensors(const cli_plan *p)
                 return true;
     }
     return false;
+}
+
+fs_status cli_open_framework(cli *c, cli_plan *p, cost_framework *out)
+{
+    const char *said = c->args.timing;
+    if (!c->args.framework)
+        return FS_OK;
+    if (said && strcmp(said, "predicted") != 0)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--framework %.80s has no effect: the durations are "
+                       "those of run %.20s",
+                       c->args.framework, said);
+    FS_TRY(cost_framework_open(c->args.framework, c->data_dir, c->arena,
+                               &c->err, out));
+    if (out->tensor_alone && cuts_tensors(p))
+        out->overlaps = out->own_stream = false;
+    return cli_take_collectives(c, p);
 }
 
 /* "8/4": blocks of each stage, by attention; NULL: all have as many. */
@@ -118,9 +120,9 @@ static void tell_misfits(cli *c, const cli_plan *p, const cost_framework *f)
                        f->name));
     bool any, beside;
     find_collectives(p->plan, &any, &beside);
-    if (any && beside != f->overlaps)
+    if (any && beside != f->own_stream)
         note(c, notes,
-             f->overlaps
+             f->own_stream
                  ? fs_printf(c->arena,
                              "%s has collectives beside compute; this plan has "
                              "them in their turn (--overlap makes the other)",

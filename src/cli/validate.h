@@ -79,6 +79,7 @@ typedef struct validate_frameworks {
     int32_t n, n_sources;
     cost_framework *at;
     validate_source *sources; /* of validation/sources.json */
+    bool as_sim; /* without what is fitted to sources, as `sim` predicts */
 } validate_frameworks;
 fs_status validate_open_frameworks(const char *data_dir, fs_arena *arena,
                                    fs_err *err, validate_frameworks *out);

@@ -654,11 +654,11 @@ static void take_source(reader *r, const validate_frameworks *all)
         const validate_source *s = &all->sources[i];
         if (!is_of(r->row, s))
             continue;
-        if (s->device)
+        if (s->device && !all->as_sim)
             out->source = s;
         if (s->framework && s->instead_of == out->framework)
             out->framework = s->framework;
-        if (s->outer_efficiency > 0)
+        if (s->outer_efficiency > 0 && !all->as_sim)
             out->outer_efficiency = s->outer_efficiency;
         out->simulated = out->simulated || s->simulated;
         if (s->host_cores > 0)
@@ -667,7 +667,7 @@ static void take_source(reader *r, const validate_frameworks *all)
             continue;
         cost_framework *own =
             fs_memdup(r->arena, out->framework, sizeof *out->framework);
-        if (!isnan(s->jitter))
+        if (!isnan(s->jitter) && !all->as_sim)
             own->jitter = s->jitter;
         if (s->with)
             change(s->with, own);
