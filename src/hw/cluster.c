@@ -218,6 +218,14 @@ hw_cluster *hw_cluster_scaled(const hw_cluster *cluster, const hw_scale *by,
     return out;
 }
 
+int32_t hw_cluster_period(const hw_cluster *cluster)
+{
+    const int32_t nodes = cluster->fabric.nodes_per_leaf;
+    const int32_t of_leaf =
+        nodes > 0 && nodes < cluster->n_nodes ? nodes : cluster->n_nodes;
+    return cluster->groups[0].devices_per_node * (nodes > 0 ? of_leaf : 1);
+}
+
 hw_cluster *hw_cluster_part(const hw_cluster *cluster, int32_t nodes,
                             int32_t devices, const char *name, fs_arena *arena)
 {

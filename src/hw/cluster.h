@@ -156,6 +156,10 @@ typedef struct hw_scale {
 hw_cluster *hw_cluster_scaled(const hw_cluster *cluster, const hw_scale *by,
                               fs_arena *arena);
 
+/* Devices after which one of equal nodes lies as it did: a node's, or those of
+ * a leaf's nodes. */
+int32_t hw_cluster_period(const hw_cluster *cluster);
+
 /* The first `nodes` nodes with `devices` devices each, of a cluster of one
  * group. */
 hw_cluster *hw_cluster_part(const hw_cluster *cluster, int32_t nodes,
