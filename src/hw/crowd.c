@@ -29,6 +29,7 @@ static runs runs_of(const hw_cluster *c, const int32_t *device, int32_t size,
 typedef struct local_sets {
     const hw_group *group;
     hw_sets sets;
+    double *load;
 } local_sets;
 
 static int32_t first_device(const hw_cluster *c, int32_t device)
@@ -67,8 +68,12 @@ static int compare_sets(const hw_sets *a, const hw_sets *b)
                   (size_t)a->first[a->n] * sizeof *a->member);
 }
 
-void hw_crowd_nodes(const hw_links *links, const hw_crowd *crowd,
-                    hw_node_sets *visit, void *ctx)
+/* For each node with two members of a communicator or more. */
+typedef void node_sets(void *ctx, int32_t node, const hw_group *group,
+                       const hw_sets *sets);
+
+static void visit_nodes(const hw_links *links, const hw_crowd *crowd,
+                        node_sets *visit, void *ctx)
 {
     const hw_cluster *c = hw_links_cluster(links);
     fs_arena *scratch = fs_arena_create();
@@ -102,10 +107,36 @@ void hw_crowd_nodes(const hw_links *links, const hw_crowd *crowd,
 }
 
 /* Nodes of one kind mostly have the same sets. */
-typedef struct inside {
-    hw_rates *out;
+typedef struct known_sets {
     fs_arena *arena;
     FS_VEC(local_sets) seen;
+} known_sets;
+
+/* Their number; -1: not seen before. */
+static int32_t find_sets(const known_sets *x, const hw_group *group,
+                         const hw_sets *sets)
+{
+    for (int32_t k = 0; k < x->seen.n; k++)
+        if (x->seen.at[k].group == group &&
+            compare_sets(&x->seen.at[k].sets, sets) == 0)
+            return k;
+    return -1;
+}
+
+static void keep_sets(known_sets *x, const hw_group *group, const hw_sets *sets,
+                      double *load)
+{
+    const int32_t n = sets->n;
+    const hw_sets own = {
+        n, fs_memdup(x->arena, sets->first, ((size_t)n + 1) * sizeof(int32_t)),
+        fs_memdup(x->arena, sets->member,
+                  (size_t)sets->first[n] * sizeof(int32_t))};
+    fs_push(x->arena, &x->seen, (local_sets){group, own, load});
+}
+
+typedef struct inside {
+    hw_rates *out;
+    known_sets known;
 } inside;
 
 static void take_less(hw_share *out, hw_share its)
@@ -119,19 +150,54 @@ static void take_node(void *ctx, int32_t node, const hw_group *group,
 {
     inside *x = ctx;
     (void)node;
-    for (int32_t k = 0; k < x->seen.n; k++)
-        if (x->seen.at[k].group == group &&
-            compare_sets(&x->seen.at[k].sets, sets) == 0)
-            return;
-    const int32_t n = sets->n;
-    const hw_sets own = {
-        n, fs_memdup(x->arena, sets->first, ((size_t)n + 1) * sizeof(int32_t)),
-        fs_memdup(x->arena, sets->member,
-                  (size_t)sets->first[n] * sizeof(int32_t))};
-    fs_push(x->arena, &x->seen, (local_sets){group, own});
+    if (find_sets(&x->known, group, sets) >= 0)
+        return;
+    keep_sets(&x->known, group, sets, NULL);
     take_less(&x->out->ring, hw_ring_share(group, sets, NULL));
     take_less(&x->out->pairs, hw_pairs_share(group, sets));
     take_less(&x->out->beside, hw_beside_share(group, sets));
+}
+
+/* ---- what loads wires ---- */
+
+bool hw_has_wires(const hw_group *group)
+{
+    return group->wiring.kind == HW_WIRED_MESH ||
+           group->wiring.kind == HW_WIRED_LINKS;
+}
+
+typedef struct loads {
+    const hw_links *links;
+    hw_node_load *visit;
+    void *ctx;
+    known_sets known;
+} loads;
+
+static void load_node(void *ctx, int32_t node, const hw_group *group,
+                      const hw_sets *sets)
+{
+    loads *x = ctx;
+    const int32_t n = hw_inner_links(group);
+    if (!hw_has_wires(group))
+        return;
+    int32_t k = find_sets(&x->known, group, sets);
+    if (k < 0) {
+        double *load = fs_new(x->known.arena, double, n);
+        hw_ring_share(group, sets, load);
+        k = x->known.seen.n;
+        keep_sets(&x->known, group, sets, load);
+    }
+    x->visit(x->ctx, hw_links_first_inner(x->links, node), n,
+             x->known.seen.at[k].load);
+}
+
+void hw_crowd_ring_loads(const hw_links *links, const hw_crowd *crowd,
+                         hw_node_load *visit, void *ctx)
+{
+    fs_arena *scratch = fs_arena_create();
+    loads x = {links, visit, ctx, {.arena = scratch}};
+    visit_nodes(links, crowd, load_node, &x);
+    fs_arena_destroy(scratch);
 }
 
 /* ---- between nodes ---- */
@@ -266,8 +332,8 @@ hw_rates hw_crowd_rates(const hw_links *links, const hw_crowd *crowd)
     hw_rates out = {{INFINITY, 1}, {INFINITY, 1}, {INFINITY, 1},
                     INFINITY,      INFINITY,      INFINITY};
     fs_arena *scratch = fs_arena_create();
-    inside x = {.out = &out, .arena = scratch};
-    hw_crowd_nodes(links, crowd, take_node, &x);
+    inside x = {&out, {.arena = scratch}};
+    visit_nodes(links, crowd, take_node, &x);
     rate_across(links, crowd, scratch, &out);
     fs_arena_destroy(scratch);
     return out;

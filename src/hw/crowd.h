@@ -26,11 +26,14 @@ typedef struct hw_rates {
 } hw_rates;
 hw_rates hw_crowd_rates(const hw_links *links, const hw_crowd *crowd);
 
-/* For each node with two members of a communicator or more: those sets. */
-typedef void hw_node_sets(void *ctx, int32_t node, const hw_group *group,
-                          const hw_sets *sets);
-void hw_crowd_nodes(const hw_links *links, const hw_crowd *crowd,
-                    hw_node_sets *visit, void *ctx);
+/* What the rings inside nodes load the links of each that has wires of its own
+ * (a mesh, or listed ones): per byte that a member hands on; link first_link +
+ * i has load[i]. */
+typedef void hw_node_load(void *ctx, int32_t first_link, int32_t n,
+                          const double *load);
+void hw_crowd_ring_loads(const hw_links *links, const hw_crowd *crowd,
+                         hw_node_load *visit, void *ctx);
+bool hw_has_wires(const hw_group *group);
 
 /* Seconds that the links need for all of these transfers at once, whose ends
  * are devices of the cluster, on one node or on two. */
