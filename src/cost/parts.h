@@ -23,7 +23,10 @@ typedef struct cost_route {
      * differ where the cluster tells its wires or leaves. */
     hw_link inner, pairs, beside;
     hw_link outer, far, tree;
-    hw_link rail;      /* one member's share when all members use it at once */
+    hw_link rail; /* one member's share when all members use it at once */
+    /* All-reduces by the switches of a node, and between nodes by a member's
+     * share of those there; none: no bandwidth. */
+    hw_reduction in_node, in_fabric;
     bool told;         /* by the graph of links (hw_links_told) */
     double memory_bps; /* of the slowest device, as reached */
 } cost_route;

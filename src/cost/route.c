@@ -2,6 +2,7 @@
 #include "config.h"
 #include "cost/parts.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Everything a route depends on, without padding. On nodes of one kind stages
@@ -117,6 +118,12 @@ static void slow_down(hw_link *link, const hw_link *other)
         link->bandwidth_bps = other->bandwidth_bps;
 }
 
+static void slow_reduction(hw_reduction *of, const hw_reduction *other)
+{
+    of->latency_s = fmax(of->latency_s, other->latency_s);
+    of->bandwidth_bps = fmin(of->bandwidth_bps, other->bandwidth_bps);
+}
+
 /* The slowest inner link and memory among the groups of the stage. */
 static void fill_inner(const cost_model *model, const plan_stage *stage,
                        cost_route *out)
@@ -124,10 +131,12 @@ static void fill_inner(const cost_model *model, const plan_stage *stage,
     const hw_cluster *cluster = cost_cluster(model);
     cost_groups range = cost_groups_of(model, stage);
     out->inner = cluster->groups[range.first].inner;
+    out->in_node = cluster->groups[range.first].in_switch;
     for (int32_t g = range.first; g <= range.last; g++) {
         const hw_group *group = &cluster->groups[g];
         double bps = group->device.memory_bps * group->device.memory_efficiency;
         slow_down(&out->inner, &group->inner);
+        slow_reduction(&out->in_node, &group->in_switch);
         out->on_cores |= group->inner.on_cores;
         if (g == range.first || bps < out->memory_bps)
             out->memory_bps = bps;
@@ -173,8 +182,11 @@ static cost_route make_route(const cost_model *model, const plan_stage *stage,
     fill_inner(model, stage, &out);
     out.pairs = out.beside = out.inner;
     out.far = out.tree = out.outer;
+    out.in_fabric = cluster->fabric.in_switch;
     if (cost_model_links(model))
         slow_by_graph(cost_model_links(model), stage, axes, &out);
+    out.in_fabric.bandwidth_bps *=
+        out.rail.bandwidth_bps / cluster->outer.bandwidth_bps;
     return out;
 }
 

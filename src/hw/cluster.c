@@ -192,6 +192,8 @@ static void scale_group(hw_group *group, const hw_scale *by, fs_arena *arena)
     group->turn_s *= by->latency;
     scale_link(&group->memory, by->memory, by->launch);
     scale_link(&group->inner, by->inner, by->latency);
+    group->in_switch.bandwidth_bps /= by->inner;
+    group->in_switch.latency_s *= by->latency;
     group->wiring.bandwidth_bps /= by->inner;
     group->collectives =
         fs_memdup(arena, group->collectives,
@@ -214,6 +216,8 @@ hw_cluster *hw_cluster_scaled(const hw_cluster *cluster, const hw_scale *by,
     for (int32_t g = 0; g < out->n_groups; g++)
         scale_group(&out->groups[g], by, arena);
     scale_link(&out->outer, by->outer, by->latency);
+    out->fabric.in_switch.bandwidth_bps /= by->outer;
+    out->fabric.in_switch.latency_s *= by->latency;
     hw_cluster_finish(out);
     return out;
 }

@@ -62,6 +62,7 @@ typedef struct hw_group {
     int32_t cores_per_node; /* > 0: the devices of a node are processes that
                                share this many cores; 0: they share nothing */
     hw_wiring wiring;
+    hw_reduction in_switch;     /* by the switches of a node */
     hw_collective *collectives; /* sorted by what, ranks, bytes; measured */
     int32_t n_collectives;
 } hw_group;

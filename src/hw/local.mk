@@ -60,7 +60,8 @@ tests_hw_links_test_SOURCES = tests/hw_links_test.c tests/tap.h
 tests_hw_links_test_LDADD = $(hw_libs) $(base_libs)
 
 check_PROGRAMS += tests/hw_rates_test
-tests_hw_rates_test_SOURCES = tests/hw_rates_test.c tests/tap.h
+tests_hw_rates_test_SOURCES = tests/hw_rates_test.c tests/wired_cluster.h \
+  tests/tap.h
 tests_hw_rates_test_LDADD = $(hw_libs) $(base_libs)
 
 EXTRA_DIST += src/hw/README.md
