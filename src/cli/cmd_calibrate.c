@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "cli/cluster.h"
+#include "exec/calibrate.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -96,6 +97,19 @@ static counted count_points(const hw_device *device)
     return n;
 }
 
+/* Of messages between two ranks: the mean over their sizes. */
+static double link_spread(const hw_device *device)
+{
+    double sum = 0;
+    int32_t n = 0;
+    for (int32_t i = 0; i < device->n_points; i++)
+        if (strcmp(device->points[i].what, EXEC_PING) == 0) {
+            sum += device->points[i].deviation_s / device->points[i].seconds;
+            n++;
+        }
+    return n ? sum / n : 0;
+}
+
 static void row(report_table *t, const char *what, const char *value)
 {
     report_table_cell(t, "%s", what);
@@ -113,6 +127,8 @@ static void tell(cli *c, const hw_cluster *cluster, const cli_machine *machine)
     json_object_set_new(c->result, "points", json_integer(n.forms));
     json_object_set_new(c->result, "curve_points", json_integer(n.curves));
     json_object_set_new(c->result, "spread", json_real(n.spread));
+    json_object_set_new(c->result, "link_spread",
+                        json_real(link_spread(&group->device)));
     json_object_set_new(c->result, "machine",
                         json_string(machine->fingerprint));
     json_object_set_new(c->result, "facts", fs_json_string(machine->facts));
@@ -127,9 +143,10 @@ static void tell(cli *c, const hw_cluster *cluster, const cli_machine *machine)
         fs_printf(c->arena, "%s/s read and written by a core",
                   fs_human_bytes(a, group->device.memory_bps)));
     row(&t, "ranks",
-        fs_printf(c->arena, "%s and %s/s between two",
+        fs_printf(c->arena, "%s and %s/s between two, deviation %.1f %%",
                   fs_human_seconds(a, group->inner.latency_s),
-                  fs_human_bytes(b, group->inner.bandwidth_bps)));
+                  fs_human_bytes(b, group->inner.bandwidth_bps),
+                  100 * link_spread(&group->device)));
     row(&t, "more ranks than cores",
         fs_printf(c->arena, "%s longer at a meeting",
                   fs_human_seconds(a, group->turn_s)));
@@ -141,7 +158,7 @@ static void tell(cli *c, const hw_cluster *cluster, const cli_machine *machine)
                   n.worst_what ? n.worst_what : "none"));
     if (!c->args.json)
         report_table_print(&t, stdout);
-    if (n.spread > 0.1)
+    if (n.spread > 0.1 || link_spread(&group->device) > 0.25)
         cli_say(c, "passes differ by more than 10 %%: was this machine busy? "
                    "calibrate --anew measures all of it again\n");
     if (c->db)

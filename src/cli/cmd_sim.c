@@ -24,19 +24,12 @@ enum {
     MOST_STEPS = 10000
 };
 
-static fs_status pick_timing(cli *c, const cli_plan *p, plan_timing **out)
+static fs_status pick_timing(cli *c, const cli_plan *p,
+                             const cost_framework *framework, plan_timing **out)
 {
     const char *said = c->args.timing;
-    cost_framework framework;
-    if (c->args.framework && said && strcmp(said, "predicted") != 0)
-        return fs_fail(&c->err, FS_INVALID,
-                       "--framework %.80s has no effect: the durations are "
-                       "those of run %.20s",
-                       c->args.framework, said);
-    if (c->args.framework) {
-        FS_TRY(cost_framework_open(c->args.framework, c->data_dir, c->arena,
-                                   &c->err, &framework));
-        *out = cost_timing_under(&framework, p->cost, p->model.graph, p->plan,
+    if (framework) {
+        *out = cost_timing_under(framework, p->cost, p->model.graph, p->plan,
                                  c->arena);
         return FS_OK;
     }
@@ -212,13 +205,14 @@ static fs_status write_trace(cli *c, const cli_plan *p, const plan_trace *trace)
 }
 
 /* Seconds of a step where nothing is asked but that. */
-static fs_status plain_seconds(cli *c, const cli_plan *p, sim_options options,
-                               double *out)
+static fs_status plain_seconds(cli *c, const cli_plan *p,
+                               const cost_framework *framework,
+                               sim_options options, double *out)
 {
     plan_timing *timing;
     sim_result sim;
     options.trace = NULL;
-    FS_TRY(pick_timing(c, p, &timing));
+    FS_TRY(pick_timing(c, p, framework, &timing));
     FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
                    c->arena, &c->err, &sim));
     *out = sim.iteration_s;
@@ -226,27 +220,30 @@ static fs_status plain_seconds(cli *c, const cli_plan *p, sim_options options,
 }
 
 /* Of the cluster as it is; changes: those that are asked for. */
-static fs_status ask_what_if(cli *c, cli_plan *p, const sim_options *options,
-                             hw_changes *changes, double *unchanged_s)
+static fs_status ask_what_if(cli *c, cli_plan *p,
+                             const cost_framework *framework,
+                             const sim_options *options, hw_changes *changes,
+                             double *unchanged_s)
 {
     cli_plan changed;
     if (!cli_has_what_if(c))
         return FS_OK;
     FS_TRY(cli_what_if(c, p, &changed, changes));
-    FS_TRY(plain_seconds(c, p, *options, unchanged_s));
+    FS_TRY(plain_seconds(c, p, framework, *options, unchanged_s));
     *p = changed;
     return FS_OK;
 }
 
-static fs_status ask_jitter(cli *c, const cli_plan *p, sim_options options,
-                            const sim_result *sim)
+static fs_status ask_jitter(cli *c, const cli_plan *p,
+                            const cost_framework *framework,
+                            sim_options options, const sim_result *sim)
 {
     double quiet_s;
     if (options.jitter <= 0)
         return FS_OK;
     options.jitter = 0;
     options.steps = USUAL_STEPS;
-    FS_TRY(plain_seconds(c, p, options, &quiet_s));
+    FS_TRY(plain_seconds(c, p, framework, options, &quiet_s));
     cli_tell_jitter(c, sim, quiet_s);
     return FS_OK;
 }
@@ -261,36 +258,13 @@ static void keep_figures(cli *c, const sim_result *sim, double unchanged_s)
     cli_figure(c, what_if ? "what_if_bubble" : "bubble", sim->bubble, "");
 }
 
-/* What it holds of memory; and where the plan's order is not its own. */
-static fs_status tell_framework(cli *c, const cli_plan *p)
-{
-    cost_framework f;
-    char allocated[32], process[32];
-    if (!c->args.framework)
-        return FS_OK;
-    FS_TRY(cost_framework_open(c->args.framework, c->data_dir, c->arena,
-                               &c->err, &f));
-    const int64_t bytes =
-        cost_framework_bytes(&f, p->model.graph, p->plan, false);
-    const int64_t whole =
-        cost_framework_bytes(&f, p->model.graph, p->plan, true);
-    json_object_set_new(c->result, "framework", fs_json_string(f.name));
-    json_object_set_new(c->result, "framework_bytes", json_integer(bytes));
-    json_object_set_new(c->result, "framework_process_bytes",
-                        json_integer(whole));
-    cli_say(c,
-            "framework       %s: %s allocated, %s of the process on the "
-            "fullest device\n",
-            f.name, fs_human_bytes(allocated, (double)bytes),
-            fs_human_bytes(process, (double)whole));
-    return FS_OK;
-}
-
 static fs_status simulate(cli *c, const cli_plan *opened)
 {
     cli_plan p = *opened;
     plan_report report = {0};
     plan_timing *timing;
+    cost_framework framework;
+    const cost_framework *f = c->args.framework ? &framework : NULL;
     hw_changes changes = {0};
     double unchanged_s = 0;
     FS_TRY(cli_plan_prove(c, &p, &report));
@@ -298,8 +272,9 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     sim_options options;
     sim_result sim;
     FS_TRY(options_of(c, &p, &trace, &options));
-    FS_TRY(ask_what_if(c, &p, &options, &changes, &unchanged_s));
-    FS_TRY(pick_timing(c, &p, &timing));
+    FS_TRY(cli_open_framework(c, &p, &framework));
+    FS_TRY(ask_what_if(c, &p, f, &options, &changes, &unchanged_s));
+    FS_TRY(pick_timing(c, &p, f, &timing));
     FS_TRY(sim_run(p.model.graph, p.plan, p.cluster, timing, &options, c->arena,
                    &c->err, &sim));
     describe(c, &p, &sim);
@@ -307,10 +282,10 @@ static fs_status simulate(cli *c, const cli_plan *opened)
         cli_tell_evidence(c, &p, timing);
         cli_tell_interval(c, &p, sim.iteration_s);
     }
-    FS_TRY(tell_framework(c, &p));
+    cli_tell_framework(c, &p, &framework);
     if (cli_has_what_if(c))
         cli_tell_what_if(c, &changes, unchanged_s, sim.iteration_s);
-    FS_TRY(ask_jitter(c, &p, options, &sim));
+    FS_TRY(ask_jitter(c, &p, f, options, &sim));
     cli_tell_cores(c, p.cluster);
     stage_table(c, &p, &sim);
     if (c->args.critical)

@@ -3,6 +3,7 @@
 #define FS_CLI_SIMULATE_H
 
 #include "cli/predict.h"
+#include "cost/framework.h"
 #include "hw/what_if.h"
 #include "sim/critical.h"
 
@@ -10,6 +11,17 @@
  * in the trace. */
 void cli_tell_critical(cli *c, const cli_plan *p, const plan_timing *timing,
                        plan_trace *trace, const sim_result *sim);
+
+/* Gives the plan's cluster the collectives that were measured of its devices.
+ * Plans are made without: a curve of one kind beside formulas of the others
+ * would have them avoid what was measured. */
+fs_status cli_take_collectives(cli *c, cli_plan *p);
+/* --framework, where it is said: reads it, and gives the plan's cluster the
+ * collectives that were measured of its devices. FS_INVALID also beside a
+ * measured timing. */
+fs_status cli_open_framework(cli *c, cli_plan *p, cost_framework *out);
+/* What it holds of memory, and what of the plan it would not run so. */
+void cli_tell_framework(cli *c, const cli_plan *p, const cost_framework *f);
 
 /* --set: the plan on a cluster with these figures changed, and what became of
  * which. FS_INVALID also beside a measured timing. */

@@ -58,6 +58,7 @@ typedef struct validate_source {
     /* What its software reaches of a device's products; NULL: what is usual */
     const char *device;
     double matmul_efficiency;
+    double attention_efficiency; /* the framework's there; 0: as usual */
     int32_t n_constants;
     const char *fitted_on;
 } validate_source;

@@ -308,6 +308,29 @@ static bool take_interleave(reader *r)
     return true;
 }
 
+/* As many layers each; or where the embedding and the head make it even with
+ * one each, the first and the last stage one less. Other pipelines are cut by
+ * time. */
+static void take_layers(reader *r)
+{
+    search_recipe *recipe = &r->out->recipe;
+    const int64_t layers = r->row->layers,
+                  stages = (int64_t)recipe->pp *
+                           (recipe->interleave > 0 ? recipe->interleave : 1);
+    const bool even = stages > 0 && layers % stages == 0;
+    const bool ends =
+        stages > 0 && (layers + 2) % stages == 0 && (layers + 2) / stages > 1;
+    if (recipe->pp <= 1 || layers < stages || (!even && !ends))
+        return;
+    search_layers *each = fs_new(r->arena, search_layers, stages);
+    for (int64_t i = 0; i < stages; i++)
+        each[i].blocks = (int32_t)(even ? layers / stages
+                                        : (layers + 2) / stages -
+                                              (i == 0 || i == stages - 1));
+    recipe->n_layers = (int32_t)stages;
+    recipe->layers = each;
+}
+
 static int64_t or_one(int64_t told)
 {
     return told > 0 ? told : 1;
@@ -422,9 +445,14 @@ static fs_status read_share(const fs_json *in, const char *key, fs_err *err,
 static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
                              fs_err *err, validate_source *out)
 {
-    static const char *const keys[] = {
-        "match",  "outer_efficiency",  "jitter", "fitted_on",
-        "device", "matmul_efficiency", NULL};
+    static const char *const keys[] = {"match",
+                                       "outer_efficiency",
+                                       "jitter",
+                                       "fitted_on",
+                                       "device",
+                                       "matmul_efficiency",
+                                       "attention_efficiency",
+                                       NULL};
     fs_json in;
     out->jitter = NAN;
     FS_TRY(fs_json_item(list, i, err, &in));
@@ -438,6 +466,8 @@ static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
         return FS_OK;
     FS_TRY(fs_json_strdup(&in, "device", arena, err, &out->device));
     out->n_constants++;
+    FS_TRY(read_share(&in, "attention_efficiency", err, &out->n_constants,
+                      &out->attention_efficiency));
     return fs_json_number(&in, "matmul_efficiency", err,
                           &out->matmul_efficiency) == FS_OK &&
                    out->matmul_efficiency > 0 && out->matmul_efficiency <= 1
@@ -505,11 +535,12 @@ static void take_source(reader *r, const validate_frameworks *all)
             continue;
         r->out->source = s;
         r->out->outer_efficiency = s->outer_efficiency;
-        if (isnan(s->jitter) || !r->out->framework)
+        if (!r->out->framework)
             continue;
         cost_framework *own =
             fs_memdup(r->arena, r->out->framework, sizeof *r->out->framework);
-        own->jitter = s->jitter;
+        if (!isnan(s->jitter))
+            own->jitter = s->jitter;
         r->out->framework = own;
     }
 }
@@ -530,8 +561,10 @@ void validate_understand(const validate_row *row, const char *data_dir,
     take_source(&r, frameworks);
     if (take_measured(&r) && take_model(&r) && take_cluster(&r) &&
         take_degrees(&r) && take_batches(&r) && take_schedule(&r) &&
-        take_interleave(&r) && take_precision(&r))
+        take_interleave(&r) && take_precision(&r)) {
+        take_layers(&r);
         take_recompute(&r);
+    }
     if (has(row->arch, "cnn"))
         out->optimizer = "momentum";
     if (r.assumed.n)

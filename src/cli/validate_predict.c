@@ -4,14 +4,20 @@
 
 #include "base/clock.h"
 #include "cli/make_plan.h"
-#include "cli/predict.h"
-#include "hw/curves.h"
+#include "cli/simulate.h"
 
 #include <math.h>
 #include <string.h>
 
 /* Room for any plan: whether it fits is an answer here, no condition. */
 static const double any_bytes = 0x1p50;
+
+/* Whether the source says what its software reaches of that device. */
+static bool is_of_source(const validate_case *t, const hw_device *device)
+{
+    return t->source && t->source->device &&
+           strcmp(t->source->device, device->name) == 0;
+}
 
 static fs_status open_cluster(cli *c, const validate_case *t, hw_cluster **out,
                               int64_t *limit)
@@ -26,11 +32,8 @@ static fs_status open_cluster(cli *c, const validate_case *t, hw_cluster **out,
         cluster->nics_per_node = t->nics;
     }
     device->uses_tf32 = t->tf32 && device->tf32_flops > 0;
-    if (t->source && t->source->device &&
-        strcmp(t->source->device, device->name) == 0)
+    if (is_of_source(t, device))
         device->matmul_efficiency = t->source->matmul_efficiency;
-    FS_TRY(hw_collectives_open(c->data_dir, c->arena, &c->err,
-                               &cluster->groups[0]));
     *limit = (int64_t)device->memory_bytes;
     device->memory_bytes = any_bytes;
     hw_cluster_finish(cluster);
@@ -83,12 +86,30 @@ static void sum_parts(const cli_plan *p, const plan_timing *timing,
     }
 }
 
+/* The row's framework, as its source has it on that device. */
+static const cost_framework *framework_of(cli *c, const asked *a,
+                                          const hw_device *device)
+{
+    const validate_case *t = a->t;
+    if (!t->framework || !is_of_source(t, device) ||
+        t->source->attention_efficiency <= 0)
+        return t->framework;
+    cost_framework *own =
+        fs_memdup(c->arena, t->framework, sizeof *t->framework);
+    own->attention_efficiency[0] = own->attention_efficiency[1] =
+        t->source->attention_efficiency;
+    return own;
+}
+
 /* Bytes are those that are live at once: where they lie is the framework's. */
-static fs_status use(cli *c, const cli_plan *p, double formula_s, void *ctx)
+static fs_status use(cli *c, const cli_plan *made, double formula_s, void *ctx)
 {
     asked *a = ctx;
+    cli_plan own = *made;
+    const cli_plan *p = &own;
+    FS_TRY(cli_take_collectives(c, &own));
     validate_prediction *out = a->out;
-    const cost_framework *f = a->t->framework;
+    const cost_framework *f = framework_of(c, a, &p->cluster->groups[0].device);
     sim_result sim;
     plan_timing *timing =
         f ? cost_timing_under(f, p->cost, p->model.graph, p->plan, c->arena)

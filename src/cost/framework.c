@@ -60,6 +60,27 @@ static fs_status read_matches(const fs_json *in, fs_arena *arena, fs_err *err,
     return FS_OK;
 }
 
+static fs_status read_runs(const fs_json *in, fs_err *err, cost_framework *out)
+{
+    fs_json list;
+    FS_TRY(read_flag(in, "even_stages", err, &out->even_stages));
+    if (!fs_json_has(in, "runs"))
+        return FS_OK;
+    FS_TRY(fs_json_array(in, "runs", err, &list));
+    out->cuts_tensors = out->cuts_layers = false;
+    for (size_t k = 0; k < json_array_size(list.value); k++) {
+        const char *what = json_string_value(json_array_get(list.value, k));
+        const bool tensors = what && strcmp(what, "tp") == 0;
+        if (!tensors && (!what || strcmp(what, "pp") != 0))
+            return fs_json_fail(in, "runs", err,
+                                "has '%s'; known are tp and pp",
+                                what ? what : "what is no text");
+        out->cuts_tensors = out->cuts_tensors || tensors;
+        out->cuts_layers = out->cuts_layers || !tensors;
+    }
+    return FS_OK;
+}
+
 static fs_status read_collectives(const fs_json *in, fs_err *err,
                                   cost_framework *out)
 {
@@ -114,6 +135,8 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "transposes",
                                        "joins_products",
                                        "takes_first_gradient",
+                                       "runs",
+                                       "even_stages",
                                        NULL};
     const char *attention;
     double multiple = 1, kernels[2] = {1, 1};
@@ -122,6 +145,7 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(fs_json_strdup(in, "about", arena, err, &out->about));
     FS_TRY(read_matches(in, arena, err, out));
     FS_TRY(read_collectives(in, err, out));
+    FS_TRY(read_runs(in, err, out));
     FS_TRY(read_figure(in, "host_s", 1, err, &out->host_s));
     FS_TRY(read_figure(in, "step_s", 1e3, err, &out->step_s));
     FS_TRY(fs_json_text(in, "attention", err, &attention));
@@ -168,8 +192,11 @@ fs_status cost_framework_read(const char *path, fs_arena *arena, fs_err *err,
     json_t *root;
     FS_TRY(fs_json_load(path, err, &root));
     fs_json in = fs_json_root(path, root);
-    *out =
-        (cost_framework){.attention_efficiency = {1, 1}, .transposes = {1, 1}};
+    *out = (cost_framework){.attention_efficiency = {1, 1},
+                            .transposes = {1, 1},
+                            .cuts_tensors = true,
+                            .cuts_layers = true,
+                            .vocab_multiple = 1};
     fs_status status = json_is_object(root)
                            ? read_fields(&in, arena, err, out)
                            : fs_fail(err, FS_INVALID,

@@ -12,6 +12,9 @@ typedef struct cost_framework {
     const char *name, *about;
     int32_t n_matches; /* words that name it in tables of measured runs */
     const char **matches;
+    /* Plans that it runs: with products in pieces, with pipelines, and these of
+     * as many layers each. */
+    bool cuts_tensors, cuts_layers, even_stages;
     /* Models: the vocabulary is padded to a multiple of that, times tp ranks */
     int64_t vocab_multiple;
     /* Kernels. The host takes so long for each: a pass takes no less than all

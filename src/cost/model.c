@@ -278,10 +278,11 @@ static plan_demand roofline(const hw_device *device, ir_op_kind op,
     const bool dense = ir_op_is_dense(op);
     if (dense)
         rate *= hw_device_efficiency(device, work->narrow != IR_F32);
-    plan_demand out = {
-        .launch_s = device->launch_s,
-        .compute_s = rate > 0 ? (double)work->flop / rate : 0,
-        .memory_s = bytes / (device->memory_bps * device->memory_efficiency)};
+    plan_demand out = {.launch_s = device->launch_s,
+                       .compute_s = rate > 0 ? (double)work->flop / rate : 0,
+                       .memory_s =
+                           bytes / hw_device_bps(device, ir_op_class_of(op) ==
+                                                             IR_CLASS_REDUCE)};
     const bool product = dense && ir_op_class_of(op) != IR_CLASS_ATTENTION;
     if (product && tiled && device->units && work->product.groups)
         out.compute_s = fmax(

@@ -37,6 +37,8 @@ fs_status exec_probe(exec_world *world, const exec_probe_options *options,
 /* Likewise, and work is the bytes that a rank's process has beside its arena.
  */
 #define EXEC_PROCESS "process"
+/* "ping/2": a message's way to another core, of so many bytes. */
+#define EXEC_PING "ping"
 /* All samples of a machine (their order changes) as the figures of a device.
  * What was measured within steps counts, where there is such; of several passes
  * the mean without the slowest. */

@@ -284,6 +284,99 @@ static fs_status probe_graph(probing *p, ir_graph *g, fs_err *err)
     return status;
 }
 
+/* ---- links ---- */
+
+static void pass_on(exec_world *world, bool send, void *data, int bytes)
+{
+    exec_request request;
+    int peer = 1 - world->rank;
+    if (send)
+        exec_send_bytes(world, data, bytes, peer, EXEC_TAG_PING, &request);
+    else
+        exec_recv_bytes(world, data, bytes, peer, EXEC_TAG_PING, &request);
+    exec_wait(world, 1, &request);
+}
+
+/* Lower quartile of half a round trip, the best of some batches: it takes the
+ * system a while to give the two ranks a core each. */
+static double time_ping(exec_world *world, void *data, int bytes,
+                        int32_t batches)
+{
+    enum { ROUNDS = 41 };
+    double seconds[ROUNDS], best = 1e9;
+    for (int32_t batch = 0; batch < batches; batch++) {
+        for (int32_t i = 0; i < ROUNDS; i++) {
+            int64_t start = fs_now_ns();
+            pass_on(world, world->rank == 0, data, bytes);
+            pass_on(world, world->rank == 1, data, bytes);
+            seconds[i] = (double)(fs_now_ns() - start) * 0.5e-9;
+        }
+        qsort(seconds, ROUNDS, sizeof *seconds, compare_doubles);
+        if (seconds[ROUNDS / 4] < best)
+            best = seconds[ROUNDS / 4];
+    }
+    return best;
+}
+
+/* Two ranks that share a core would measure the scheduler: each takes a core of
+ * its own while it measures. */
+static void take_core(int32_t rank, cpu_set_t *usual)
+{
+    CPU_ZERO(usual);
+    if (sched_getaffinity(0, sizeof *usual, usual) != 0 || CPU_COUNT(usual) < 2)
+        return;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, usual) && seen++ == rank)
+            CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
+}
+
+static void give_core_back(const cpu_set_t *usual)
+{
+    if (CPU_COUNT(usual) > 0)
+        sched_setaffinity(0, sizeof *usual, usual);
+}
+
+/* Of so many bytes, once a pass. */
+static void probe_message(probing *p, void *data, int bytes)
+{
+    const hw_sample what = {.what = EXEC_PING "/2",
+                            .form = fs_mix((uint64_t)bytes + 1),
+                            .work = bytes,
+                            .pass = p->pass};
+    hw_sample sample = what;
+    if (seen_before(p, &what))
+        return;
+    /* the smallest is all latency, which the system's moods are most of */
+    sample.seconds = time_ping(p->world, data, bytes, bytes == 1 ? 20 : 3);
+    sample.count = 1;
+    fs_push(p->arena, &p->samples, sample);
+}
+
+static fs_status probe_link(probing *p, fs_err *err)
+{
+    exec_world *world = p->world;
+    if (world->size < 2)
+        return FS_OK;
+    void *data = malloc(1 << 22);
+    if (!data)
+        return fs_fail(err, FS_FAULT, "out of memory");
+    memset(data, 1, 1 << 22);
+    if (world->rank < 2) {
+        cpu_set_t usual;
+        take_core(world->rank, &usual);
+        probe_message(p, data, 1);
+        for (int bytes = 1 << 14; bytes <= 1 << 22; bytes *= 4)
+            probe_message(p, data, bytes);
+        give_core_back(&usual);
+    }
+    free(data);
+    exec_world_barrier(world);
+    return tell_samples(p, err);
+}
+
 /* ---- all kernels ---- */
 
 static fs_status probe_blocks(probing *p, fs_err *err)
@@ -331,7 +424,8 @@ static fs_status probe_pass(probing *p, fs_err *err)
 {
     FS_TRY(probe_memory(p, err));
     FS_TRY(probe_blocks(p, err));
-    return probe_dense(p, err);
+    FS_TRY(probe_dense(p, err));
+    return probe_link(p, err);
 }
 
 static void take_known(probing *p)
@@ -371,101 +465,6 @@ static fs_status probe_kernels(exec_world *world,
     return FS_OK;
 }
 
-/* ---- links ---- */
-
-static void pass_on(exec_world *world, bool send, void *data, int bytes)
-{
-    exec_request request;
-    int peer = 1 - world->rank;
-    if (send)
-        exec_send_bytes(world, data, bytes, peer, EXEC_TAG_PING, &request);
-    else
-        exec_recv_bytes(world, data, bytes, peer, EXEC_TAG_PING, &request);
-    exec_wait(world, 1, &request);
-}
-
-/* Lower quartile of half a round trip, the best of some batches: it takes the
- * system a while to give the two ranks a core each. */
-static double time_ping(exec_world *world, void *data, int bytes,
-                        int32_t batches)
-{
-    enum { ROUNDS = 41 };
-    double seconds[ROUNDS], best = 1e9;
-    for (int32_t batch = 0; batch < batches; batch++) {
-        for (int32_t i = 0; i < ROUNDS; i++) {
-            int64_t start = fs_now_ns();
-            pass_on(world, world->rank == 0, data, bytes);
-            pass_on(world, world->rank == 1, data, bytes);
-            seconds[i] = (double)(fs_now_ns() - start) * 0.5e-9;
-        }
-        qsort(seconds, ROUNDS, sizeof *seconds, compare_doubles);
-        if (seconds[ROUNDS / 4] < best)
-            best = seconds[ROUNDS / 4];
-    }
-    return best;
-}
-
-/* Latency is the small message's time; bandwidth fits the messages that take
- * much longer, least squares through the latency. */
-static void fit_link(exec_world *world, void *data, hw_link *link)
-{
-    double latency = time_ping(world, data, 1, 50), xy = 0.0, xx = 0.0;
-    for (int bytes = 1 << 14; bytes <= 1 << 22; bytes *= 4) {
-        double seconds = time_ping(world, data, bytes, 3) - latency;
-        /* Relative errors count alike at every size. */
-        double weight = 1.0 / ((double)bytes * bytes);
-        xy += weight * bytes * (seconds > 0 ? seconds : 0.0);
-        xx += weight * bytes * bytes;
-    }
-    link->latency_s = latency;
-    link->bandwidth_bps = xy > 0 ? xx / xy : 1e10;
-}
-
-/* Two ranks that share a core would measure the scheduler: each takes a core of
- * its own while it measures. */
-static void take_core(int32_t rank, cpu_set_t *usual)
-{
-    CPU_ZERO(usual);
-    if (sched_getaffinity(0, sizeof *usual, usual) != 0 || CPU_COUNT(usual) < 2)
-        return;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, usual) && seen++ == rank)
-            CPU_SET(cpu, &one);
-    sched_setaffinity(0, sizeof one, &one);
-}
-
-static void give_core_back(const cpu_set_t *usual)
-{
-    if (CPU_COUNT(usual) > 0)
-        sched_setaffinity(0, sizeof *usual, usual);
-}
-
-static fs_status probe_link(exec_world *world, hw_link *link, fs_err *err)
-{
-    void *data = malloc(1 << 22);
-    if (!data)
-        return fs_fail(err, FS_FAULT, "out of memory");
-    memset(data, 1, 1 << 22);
-    double figures[2] = {0.0, 0.0};
-    if (world->rank < 2) {
-        cpu_set_t usual;
-        take_core(world->rank, &usual);
-        fit_link(world, data, link);
-        give_core_back(&usual);
-        figures[0] = link->latency_s;
-        figures[1] = link->bandwidth_bps;
-    }
-    exec_world_bcast(world, figures, sizeof figures, 0);
-    link->latency_s = figures[0];
-    link->bandwidth_bps = figures[1];
-    link->name = "shared memory";
-    link->on_cores = true;
-    free(data);
-    return FS_OK;
-}
-
 const char *exec_versions(fs_arena *arena)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -487,9 +486,7 @@ fs_status exec_probe(exec_world *world, const exec_probe_options *options,
     }
     kernel_set_threads(1); /* a device is one core: exec.h */
     FS_TRY(probe_kernels(world, options, group, arena, err));
-    if (world->size > 1) {
-        FS_TRY(probe_link(world, link, err));
-    } else if (link->bandwidth_bps <= 0) {
+    if (link->bandwidth_bps <= 0) {
         link->name = "shared memory";
         link->latency_s = 5e-6;
         link->bandwidth_bps = 2e9;

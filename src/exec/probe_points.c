@@ -160,9 +160,11 @@ static int32_t ranks_of(const hw_point *point, const char *what)
                : 0;
 }
 
+/* What is no collective and has a slash all the same. */
 static bool is_of_step(const hw_point *point)
 {
-    return ranks_of(point, EXEC_PACE) || ranks_of(point, EXEC_PROCESS);
+    return ranks_of(point, EXEC_PACE) || ranks_of(point, EXEC_PROCESS) ||
+           ranks_of(point, EXEC_PING);
 }
 
 /* By how much steps take longer than their tasks, per deviation. */
@@ -197,6 +199,37 @@ static double take_processes(const point_list *forms, fs_arena *arena,
         n++;
     }
     return n ? sum / n : 0;
+}
+
+/* Latency is the smallest message's time; bandwidth fits the messages that take
+ * much longer, least squares through the latency, relative errors alike at
+ * every size. They stand among the points, with their deviations. */
+static void take_link(const point_list *forms, hw_link *link, fs_arena *arena,
+                      point_list *out)
+{
+    double latency_s = INFINITY, xy = 0, xx = 0;
+    int32_t n = 0;
+    for (int32_t i = 0; i < forms->n; i++) {
+        hw_point one = forms->at[i];
+        if (!ranks_of(&one, EXEC_PING))
+            continue;
+        one.what = EXEC_PING;
+        fs_push(arena, out, one);
+        latency_s = fmin(latency_s, one.seconds);
+        n++;
+    }
+    if (!n)
+        return;
+    for (int32_t i = out->n - n; i < out->n; i++) {
+        const double bytes = out->at[i].work;
+        const double seconds = fmax(0, out->at[i].seconds - latency_s);
+        xy += seconds / bytes;
+        xx += 1;
+    }
+    link->latency_s = latency_s;
+    link->bandwidth_bps = xy > 0 ? (xx - 1) / xy : 1e10;
+    link->name = "shared memory";
+    link->on_cores = true;
 }
 
 static int compare_collectives(const void *a, const void *b)
@@ -268,6 +301,7 @@ void exec_probe_take(hw_sample *samples, int32_t n, hw_group *group,
         if (!is_collective(&forms.at[i]))
             fs_push(arena, &curves, forms.at[i]);
     group->process_bytes = take_processes(&forms, arena, &curves);
+    take_link(&forms, &group->inner, arena, &curves);
     device->points = curves.at;
     device->n_points = curves.n;
     group->memory.name = "memory";

@@ -45,6 +45,13 @@ double hw_device_narrow_flops(const hw_device *device, bool bf16)
     return bf16 ? device->bf16_flops : device->fp16_flops;
 }
 
+double hw_device_bps(const hw_device *device, bool reduces)
+{
+    return device->memory_bps * (reduces && device->reduce_efficiency > 0
+                                     ? device->reduce_efficiency
+                                     : device->memory_efficiency);
+}
+
 double hw_device_efficiency(const hw_device *device, bool narrow)
 {
     return narrow || device->uses_tf32 || device->fp32_flops <= 0 ||
@@ -183,6 +190,7 @@ static void scale_group(hw_group *group, const hw_scale *by, fs_arena *arena)
     device->matmul_efficiency /= by->compute;
     device->fp32_efficiency /= by->compute;
     device->memory_efficiency /= by->memory;
+    device->reduce_efficiency /= by->memory;
     device->launch_s *= by->launch;
     device->points = fs_memdup(arena, device->points,
                                (size_t)device->n_points * sizeof(hw_point));

@@ -32,6 +32,8 @@ typedef struct hw_device {
     double fp32_efficiency;   /* likewise of products of floats on units of
                                  their own; 0: the same */
     double memory_efficiency; /* likewise for memory_bps */
+    double reduce_efficiency; /* of ops along rows (norms, softmax, sums), whose
+                                 bytes wait for one another; 0: the same */
     double launch_s;          /* fixed cost of one op */
     int32_t units;     /* processors that take tiles of a product, each one at
                           a time; 0: products are not done in tiles */
@@ -112,6 +114,8 @@ double hw_device_flops(const hw_device *device);
  * computes with them in fp32, which they are widened to. */
 double hw_device_narrow_flops(const hw_device *device, bool bf16);
 bool hw_device_widens(const hw_device *device, bool bf16);
+/* Of its memory, as ops that move bytes reach it; those along rows. */
+double hw_device_bps(const hw_device *device, bool reduces);
 /* Of products, of 16-bit operands or of floats, as a part of the rate above. */
 double hw_device_efficiency(const hw_device *device, bool narrow);
 const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device);

@@ -173,26 +173,14 @@ static fs_status read_tiles(const fs_json *in, fs_err *err, hw_device *out)
 fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                          hw_device *out)
 {
-    static const char *const keys[] = {"name",
-                                       "memory_bytes",
-                                       "memory_bps",
-                                       "fp32_flops",
-                                       "tf32_flops",
-                                       "bf16_flops",
-                                       "fp16_flops",
-                                       "matmul_efficiency",
-                                       "launch_s",
-                                       "source",
-                                       "memory_efficiency",
-                                       "points",
-                                       "usd_per_h",
-                                       "price_source",
-                                       "units",
-                                       "ramp_depth",
-                                       "fp32_efficiency",
-                                       "overlap_slowdown",
-                                       "uses_tf32",
-                                       NULL};
+    static const char *const keys[] = {
+        "name",       "memory_bytes",      "memory_bps",
+        "fp32_flops", "tf32_flops",        "bf16_flops",
+        "fp16_flops", "matmul_efficiency", "launch_s",
+        "source",     "memory_efficiency", "points",
+        "usd_per_h",  "price_source",      "units",
+        "ramp_depth", "fp32_efficiency",   "overlap_slowdown",
+        "uses_tf32",  "reduce_efficiency", NULL};
     fs_json dev;
     FS_TRY(fs_json_object(in, "device", err, &dev));
     FS_TRY(fs_json_keys(&dev, keys, err));
@@ -209,6 +197,9 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                            &out->fp16_flops));
     FS_TRY(read_figure(&dev, "matmul_efficiency", &fraction, err,
                        &out->matmul_efficiency));
+    if (fs_json_has(&dev, "reduce_efficiency"))
+        FS_TRY(read_figure(&dev, "reduce_efficiency", &fraction, err,
+                           &out->reduce_efficiency));
     if (fs_json_has(&dev, "uses_tf32"))
         FS_TRY(fs_json_bool(&dev, "uses_tf32", err, &out->uses_tf32));
     if (out->uses_tf32 && out->tf32_flops <= 0)
@@ -455,6 +446,8 @@ static json_t *device_json(const hw_device *device, bool figures)
         fs_json_set_int(out, "units", device->units);
         fs_json_set_real(out, "ramp_depth", device->ramp_depth);
     }
+    if (device->reduce_efficiency > 0)
+        fs_json_set_real(out, "reduce_efficiency", device->reduce_efficiency);
     if (device->uses_tf32)
         json_object_set_new(out, "uses_tf32", json_true());
     if (device->overlap_slowdown > 0)

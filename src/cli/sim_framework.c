@@ -1,0 +1,167 @@
+/* sim --framework: what it takes with it, and what of the plan that framework
+ * would not run so. */
+#include "config.h"
+#include "cli/simulate.h"
+
+#include "hw/curves.h"
+
+#include <string.h>
+
+fs_status cli_take_collectives(cli *c, cli_plan *p)
+{
+    hw_cluster *own = fs_memdup(c->arena, p->cluster, sizeof *own);
+    own->groups = fs_memdup(c->arena, own->groups,
+                            (size_t)own->n_groups * sizeof *own->groups);
+    for (int32_t g = 0; g < own->n_groups; g++)
+        FS_TRY(hw_collectives_open(c->data_dir, c->arena, &c->err,
+                                   &own->groups[g]));
+    p->cluster = own;
+    p->cost = cost_model_create(own, c->arena);
+    return FS_OK;
+}
+
+fs_status cli_open_framework(cli *c, cli_plan *p, cost_framework *out)
+{
+    const char *said = c->args.timing;
+    if (!c->args.framework)
+        return FS_OK;
+    if (said && strcmp(said, "predicted") != 0)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--framework %.80s has no effect: the durations are "
+                       "those of run %.20s",
+                       c->args.framework, said);
+    FS_TRY(cost_framework_open(c->args.framework, c->data_dir, c->arena,
+                               &c->err, out));
+    return cli_take_collectives(c, p);
+}
+
+/* Is a weight of a product, or a table, in pieces where it is used? */
+static bool cuts_tensors(const cli_plan *p)
+{
+    const ir_graph *g = p->model.graph;
+    const plan_strategy *s = p->plan->strategy;
+    for (int32_t v = 0; v < g->nodes.n; v++) {
+        const ir_node *node = &g->nodes.at[v];
+        const ir_mesh *mesh = &s->stages[s->stage_of[v]].mesh;
+        if (node->phase != IR_FORWARD || node->op != IR_OP_matmul ||
+            g->tensors.at[node->in[1]].shape.rank != 2)
+            continue;
+        for (int32_t a = 0; a < mesh->n; a++)
+            if (mesh->dim[a] > 1 && s->sig[v].in[1].at[a].kind == IR_S)
+                return true;
+    }
+    return false;
+}
+
+/* "8/4": blocks of each stage, by attention; NULL: all have as many. */
+static const char *uneven(cli *c, const cli_plan *p)
+{
+    const ir_graph *g = p->model.graph;
+    const plan_strategy *s = p->plan->strategy;
+    int32_t *blocks = fs_new(c->arena, int32_t, s->n_stages);
+    fs_text text = {.arena = c->arena};
+    bool same = true;
+    for (int32_t v = 0; v < g->nodes.n; v++)
+        blocks[s->stage_of[v]] += g->nodes.at[v].phase == IR_FORWARD &&
+                                  g->nodes.at[v].op == IR_OP_attention;
+    for (int32_t i = 0; i < s->n_stages; i++) {
+        same = same && blocks[i] == blocks[0];
+        fs_text_add(&text, "%s%d", i ? "/" : "", blocks[i]);
+    }
+    return same ? NULL : text.at;
+}
+
+static int64_t rows_of_table(const ir_graph *g)
+{
+    for (int32_t v = 0; v < g->nodes.n; v++) {
+        const ir_node *node = &g->nodes.at[v];
+        if (node->op == IR_OP_gather && node->phase == IR_FORWARD &&
+            g->tensors.at[node->in[0]].role == IR_PARAM)
+            return g->tensors.at[node->in[0]].shape.dim[0];
+    }
+    return 0;
+}
+
+/* Collectives there are, and they have a stream of their own. */
+static void find_collectives(const plan *p, bool *any, bool *beside)
+{
+    *any = p->n_comms > 0;
+    *beside = false;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        for (int32_t i = 0; i < p->roles[r].n_streams; i++)
+            *beside =
+                *beside || p->roles[r].streams[i].kind == PLAN_STREAM_COMM;
+}
+
+static void note(cli *c, json_t *notes, const char *text)
+{
+    cli_say(c, "                %s\n", text);
+    json_array_append_new(notes, fs_json_string(text));
+}
+
+/* What a user of that framework could not have, or would not. */
+static void tell_misfits(cli *c, const cli_plan *p, const cost_framework *f)
+{
+    json_t *notes = json_array();
+    const int32_t stages = p->plan->strategy->n_stages;
+    if (!f->cuts_layers && stages > 1)
+        note(c, notes,
+             fs_printf(c->arena,
+                       "%s has no pipelines: nobody runs this plan of %d "
+                       "stages with it",
+                       f->name, stages));
+    if (!f->cuts_tensors && cuts_tensors(p))
+        note(c, notes,
+             fs_printf(c->arena,
+                       "%s cuts no products: nobody runs this tensor parallel "
+                       "plan with it",
+                       f->name));
+    bool any, beside;
+    find_collectives(p->plan, &any, &beside);
+    if (any && beside != f->overlaps)
+        note(c, notes,
+             f->overlaps
+                 ? fs_printf(c->arena,
+                             "%s has collectives beside compute; this plan has "
+                             "them in their turn (--overlap makes the other)",
+                             f->name)
+                 : fs_printf(c->arena,
+                             "%s has collectives in their turn; this plan has "
+                             "them beside compute (--overlap)",
+                             f->name));
+    const char *blocks = f->even_stages ? uneven(c, p) : NULL;
+    if (blocks)
+        note(c, notes,
+             fs_printf(c->arena,
+                       "%s gives each stage as many layers; this plan has %s",
+                       f->name, blocks));
+    const int64_t rows = rows_of_table(p->model.graph);
+    if (rows % f->vocab_multiple)
+        note(c, notes,
+             fs_printf(c->arena,
+                       "%s pads a vocabulary to a multiple of %lld (times "
+                       "tensor parallel ranks); this network has %lld words",
+                       f->name, (long long)f->vocab_multiple, (long long)rows));
+    json_object_set_new(c->result, "framework_notes", notes);
+}
+
+void cli_tell_framework(cli *c, const cli_plan *p, const cost_framework *f)
+{
+    char allocated[32], process[32];
+    if (!c->args.framework)
+        return;
+    const int64_t bytes =
+        cost_framework_bytes(f, p->model.graph, p->plan, false);
+    const int64_t whole =
+        cost_framework_bytes(f, p->model.graph, p->plan, true);
+    json_object_set_new(c->result, "framework", fs_json_string(f->name));
+    json_object_set_new(c->result, "framework_bytes", json_integer(bytes));
+    json_object_set_new(c->result, "framework_process_bytes",
+                        json_integer(whole));
+    cli_say(c,
+            "framework       %s: %s allocated, %s of the process on the "
+            "fullest device\n",
+            f->name, fs_human_bytes(allocated, (double)bytes),
+            fs_human_bytes(process, (double)whole));
+    tell_misfits(c, p, f);
+}
