@@ -262,7 +262,8 @@ typedef struct crossing_key {
 
 cost_memo *cost_crossings_create(fs_arena *arena)
 {
-    return cost_memo_create(sizeof(crossing_key), sizeof(plan_demand), arena);
+    return cost_memo_create(sizeof(crossing_key), sizeof(plan_demand),
+                            COST_MANY, arena);
 }
 
 static bool keeps_to_a_node(const plan_stage *stage, int32_t per)

@@ -257,7 +257,8 @@ typedef struct straight_key {
 
 cost_memo *cost_straights_create(fs_arena *arena)
 {
-    return cost_memo_create(sizeof(straight_key), sizeof(straight), arena);
+    return cost_memo_create(sizeof(straight_key), sizeof(straight), COST_FEW,
+                            arena);
 }
 
 static straight look_straight(const cost_model *model, const plan_stage *from,

@@ -216,7 +216,8 @@ plan_breakdown cost_time_tree(const cost_sum *sum, const cost_summary *s);
 /* Values by keys without padding. Direct-mapped: a newcomer takes the place of
  * what was there. */
 typedef struct cost_memo cost_memo;
-cost_memo *cost_memo_create(size_t key_bytes, size_t value_bytes,
+enum { COST_FEW = 4096, COST_MANY = 16384 }; /* slots: powers of two */
+cost_memo *cost_memo_create(size_t key_bytes, size_t value_bytes, size_t slots,
                             fs_arena *arena);
 /* The value of a key; when it was not known the caller fills it. */
 void *cost_memo_at(cost_memo *memo, const void *key, bool *known);

@@ -16,7 +16,8 @@ typedef struct route_key {
 
 cost_memo *cost_routes_create(fs_arena *arena)
 {
-    return cost_memo_create(sizeof(route_key), sizeof(cost_route), arena);
+    return cost_memo_create(sizeof(route_key), sizeof(cost_route), COST_FEW,
+                            arena);
 }
 
 /* Communicators of a stage as they lie on the nodes. */
