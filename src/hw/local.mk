@@ -64,4 +64,4 @@ tests_hw_rates_test_SOURCES = tests/hw_rates_test.c tests/wired_cluster.h \
   tests/tap.h
 tests_hw_rates_test_LDADD = $(hw_libs) $(base_libs)
 
-EXTRA_DIST += src/hw/README.md
+EXTRA_DIST += src/hw/README.md src/hw/LINKS.md
