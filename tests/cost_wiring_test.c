@@ -7,6 +7,7 @@
 #include "wired_cluster.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { MIB = 1 << 20 };
 
@@ -127,6 +128,34 @@ static void test_in_switch(void)
         0, "gathers take what they took");
 }
 
+/* Device files: the DGX-1's wires, where a node has no more devices. */
+static void test_device_files(void)
+{
+    const char *root = getenv("FS_SRCDIR");
+    const char *data = fs_printf(arena, "%s/datasets", root ? root : ".");
+    const double bytes = 512.0 * MIB, wire = 22.5e9;
+    fs_err err = {0};
+    hw_cluster *eight, *four, *more;
+    tap_ok(hw_cluster_open("2x8:v100-sxm2-16g", data, arena, &err, &eight) ==
+                   FS_OK &&
+               hw_cluster_open("1x4:v100-sxm2-16g", data, arena, &err, &four) ==
+                   FS_OK &&
+               hw_cluster_open("1x16:v100-sxm2-16g", data, arena, &err,
+                               &more) == FS_OK,
+           "V100 by 8, 4 and 16: %s", err.text);
+    tap_near(demand_of(eight, stage_of(0, 2, 0), PLAN_ALL_GATHER, 1, 512 * MIB)
+                 .network_s,
+             1 / 2.0 * bytes / wire, 1e-9, "devices 0 and 1 have one wire");
+    tap_near(demand_of(four, stage_of(2, 2, 0), PLAN_ALL_GATHER, 1, 512 * MIB)
+                 .network_s,
+             1 / 2.0 * bytes / (2 * wire), 1e-9, "2 and 3 have two");
+    tap_near(demand_of(eight, stage_of(8, 8, 0), PLAN_ALL_GATHER, 1, 512 * MIB)
+                 .network_s,
+             7 / 8.0 * bytes / (6 * wire), 1e-9, "a node's ring has six");
+    tap_ok(more->groups[0].wiring.kind == HW_WIRED_SWITCH,
+           "of 16 in a node nothing is told");
+}
+
 /* What was measured of the first ranks is no faster than other ranks' wires. */
 static void test_measured(void)
 {
@@ -234,6 +263,7 @@ int main(void)
     test_leaves();
     test_in_switch();
     test_measured();
+    test_device_files();
     test_slower();
     fs_arena_destroy(arena);
     return tap_done();

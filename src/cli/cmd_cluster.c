@@ -62,7 +62,8 @@ static void say_wiring(const cli *c, const hw_group *g)
         least_bps = fmin(least_bps, w->wires[i].bandwidth_bps);
         most_bps = fmax(most_bps, w->wires[i].bandwidth_bps);
     }
-    if (w->kind == HW_WIRED_SWITCH)
+    if (w->kind == HW_WIRED_SWITCH ||
+        (w->kind == HW_WIRED_LINKS && w->n_wires == 0))
         return;
     if (w->kind == HW_WIRED_PCIE)
         cli_say(c, "  %-14s PCIe switches of %d devices, uplinks of %s/s",
@@ -72,9 +73,13 @@ static void say_wiring(const cli *c, const hw_group *g)
         cli_say(c, "  %-14s a wire of %s/s between any two of %d", "wiring",
                 fs_human_bytes(rate, w->bandwidth_bps), w->devices);
     else
-        cli_say(c, "  %-14s %d wire%s of %s/s to %s/s between %d devices",
-                "wiring", w->n_wires, w->n_wires == 1 ? "" : "s",
-                fs_human_bytes(rate, least_bps), fs_human_bytes(most, most_bps),
+        cli_say(c, "  %-14s %d wire%s of %s/s%s%s between %d devices", "wiring",
+                w->n_wires, w->n_wires == 1 ? "" : "s",
+                fs_human_bytes(rate, least_bps),
+                most_bps > least_bps ? " to " : "",
+                most_bps > least_bps ? fs_printf(c->arena, "%s/s",
+                                                 fs_human_bytes(most, most_bps))
+                                     : "",
                 w->devices);
     if (g->devices_per_node > 1)
         say_rings(c, g);
