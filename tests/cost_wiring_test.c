@@ -154,6 +154,14 @@ static void test_device_files(void)
              7 / 8.0 * bytes / (6 * wire), 1e-9, "a node's ring has six");
     tap_ok(more->groups[0].wiring.kind == HW_WIRED_SWITCH,
            "of 16 in a node nothing is told");
+    tap_ok(hw_cluster_open("1x8:mi300x", data, arena, &err, &eight) == FS_OK,
+           "MI300X: %s", err.text);
+    tap_near(demand_of(eight, stage_of(0, 2, 0), PLAN_ALL_GATHER, 1, 512 * MIB)
+                 .network_s,
+             1 / 2.0 * bytes / 47.7e9, 1e-9, "two have one link");
+    tap_near(demand_of(eight, stage_of(0, 8, 0), PLAN_ALL_GATHER, 1, 512 * MIB)
+                 .network_s,
+             7 / 8.0 * bytes / 312.9e9, 1e-9, "eight what was measured");
 }
 
 /* What was measured of the first ranks is no faster than other ranks' wires. */
