@@ -22,7 +22,7 @@ static hw_cluster *open_cluster(const char *spec, fs_arena *arena)
 }
 
 /* One in three tells how its devices and nodes are joined: as a chain with
- * some wires more, below PCIe switches, by leaves. */
+ * some wires more, below PCIe switches, by leaves; or that switches add. */
 static inline void join_cluster(hw_cluster *c, uint64_t seed, fs_arena *arena)
 {
     uint64_t rng = fs_mix(seed + 99);
@@ -49,6 +49,11 @@ static inline void join_cluster(hw_cluster *c, uint64_t seed, fs_arena *arena)
             .rails = fs_rand_below(&rng, 2),
             .nodes_per_leaf = 1 + (int32_t)fs_rand_below(&rng, 2),
             .oversubscription = (double)(1 + fs_rand_below(&rng, 6))};
+    if (fs_rand_below(&rng, 2))
+        g->in_switch = (hw_reduction){2 * g->inner.latency_s, bps};
+    if (fs_rand_below(&rng, 2))
+        c->fabric.in_switch =
+            (hw_reduction){2 * c->outer.latency_s, c->outer.bandwidth_bps};
     hw_cluster_finish(c);
 }
 

@@ -199,6 +199,17 @@ static Agnode_t *draw_machine(draw *d, const hw_group *g, int32_t node,
     return hub;
 }
 
+/* Leaves of nodes that are not drawn, behind this one. */
+static const char *more_leaves(draw *d, const hw_cluster *cluster, int32_t leaf)
+{
+    const int32_t per = cluster->fabric.nodes_per_leaf;
+    const int32_t all = (cluster->n_nodes + per - 1) / per;
+    const bool last = cluster->n_groups == 1 && leaf == (MAX_NODES - 1) / per;
+    return last && leaf + 1 < all
+               ? fs_printf(d->arena, " and %d more alike", all - leaf - 1)
+               : "";
+}
+
 /* The leaf that a node's NICs hang on, below the network; without leaves the
  * network itself. */
 static Agnode_t *leaf_of(draw *d, const hw_cluster *cluster, Agnode_t *net,
@@ -216,8 +227,8 @@ static Agnode_t *leaf_of(draw *d, const hw_cluster *cluster, Agnode_t *net,
     draw_set(at, "shape", "box");
     draw_set(at, "style", "filled,rounded");
     draw_set(at, "fillcolor", "#f2b179");
-    draw_setf(d, at, "label", "leaf %d%s", leaf,
-              f->rails ? " of each rail" : "");
+    draw_setf(d, at, "label", "leaf %d%s%s", leaf,
+              f->rails ? " of each rail" : "", more_leaves(d, cluster, leaf));
     Agedge_t *up = draw_edge(d, net, at);
     draw_set(up, "dir", "both");
     draw_setf(d, up, "label", "%s of %d nodes, 1 : %g",
