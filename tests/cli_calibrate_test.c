@@ -58,6 +58,10 @@ static void test_resumed(void)
     a = cli("calibrate --passes 1 --anew --json");
     tap_ok(a->status == 0 && ask("SELECT max(pass) FROM samples") == 0,
            "--anew forgets what was measured before");
+    tap_ok(json_is_null(json_object_get(a->json, "spread")),
+           "one pass tells no deviation");
+    tap_ok(json_is_array(json_object_get(a->json, "doubtful")),
+           "points in doubt are listed");
 }
 
 static void test_model(void)
@@ -102,6 +106,13 @@ static void test_runs(void)
     tap_equal_int(a->status, 0, "validate of one's own runs");
     tap_equal_int((int64_t)number(a, "rows", NULL), 1,
                   "two runs of a plan are one row");
+    a = cli("validate \"$D/test.db\" -o \"$D/runs.svg\"");
+    char picture[700];
+    snprintf(picture, sizeof picture, "%s/runs.svg", cli_scratch);
+    tap_ok(a->status == 0 && access(picture, R_OK) == 0,
+           "a picture of them is drawn");
+    a = cli("validate \"$D/test.db\" -o \"$D/test.db\"");
+    tap_equal_int(a->status, 2, "not over the database, whatever its name");
     a = cli("validate \"$D/test.db\" --max-error 1e-12");
     tap_equal_int(a->status, 1, "beyond its bound the answer is no");
 }
@@ -130,6 +141,7 @@ static void test_refused(void)
     } cases[] = {
         {"calibrate 1x8:a100-sxm4-80g", "this machine"},
         {"calibrate " GPT, "--batch"},
+        {"calibrate nosuch.onnx --batch 2", "nosuch.onnx: No such file"},
         {"calibrate " GPT " " GPT " --batch 4", "one MODEL at a time"},
         {"calibrate \"$D/p.json\" --db none", "database"},
         {"calibrate \"$D/a.json\"", "described"},

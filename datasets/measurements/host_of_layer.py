@@ -12,9 +12,9 @@ forward, the least of 300. A DGX A100's cores (EPYC 7742, Zen 2, 3.4 GHz at
 most) take about 1.5 times as long: AMD tells 1.19 and 1.14 times the work per
 clock for the generations between, and 3.7 GHz. That is 1.95 ms; the some 90
 kernels of the layer's three passes are launched in 5 us each (device files):
-2.4 ms a layer and micro-batch, 30 us for each of the 81 kernels that the plan
-of such a layer has. On the host of an H100 PyTorch took some 30 us a kernel of
-a GPT's step as well (gpu_h100.md).
+2.4 ms a layer and micro-batch, 38 us for each of the 63 kernels that the plan
+of such a layer has. On the host of an H100 PyTorch took some 30 us for each of
+the kernels, more in number, of a GPT's step (gpu_h100.md).
 """
 import time
 

@@ -120,6 +120,17 @@ void *fs_alloc(fs_arena *arena, size_t count, size_t size)
     return result;
 }
 
+void *fs_alloc_lines(fs_arena *arena, size_t count, size_t size)
+{
+    enum { LINE = 64 };
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) ||
+        __builtin_add_overflow(bytes, (size_t)LINE, &bytes))
+        die(SIZE_MAX);
+    char *room = fs_alloc(arena, bytes, 1);
+    return room + (LINE - (uintptr_t)room % LINE) % LINE;
+}
+
 void *fs_regrow(fs_arena *arena, void *old, size_t count, size_t wanted,
                 size_t size)
 {

@@ -22,6 +22,13 @@ void *fs_alloc(fs_arena *arena, size_t count, size_t size);
 #define fs_new(arena, type, count)                                             \
     ((type *)fs_alloc((arena), (size_t)(count), sizeof(type)))
 
+/* The same, at the beginning of a line of the cache (64 bytes): for records
+ * whose size is a part or a multiple of one, and that are come to one at a
+ * time. */
+void *fs_alloc_lines(fs_arena *arena, size_t count, size_t size);
+#define fs_new_lines(arena, type, count)                                       \
+    ((type *)fs_alloc_lines((arena), (size_t)(count), sizeof(type)))
+
 /* Grows an array of `count` elements to room for `wanted`; the old block stays
  * in the arena. */
 void *fs_regrow(fs_arena *arena, void *old, size_t count, size_t wanted,

@@ -121,14 +121,23 @@ static fs_status check_names(const reading *r, const cells *names)
     return FS_OK;
 }
 
+/* U+FEFF in UTF-8 */
+static void pass_mark(reading *r)
+{
+    static const char mark[] = "\xEF\xBB\xBF";
+    if (r->end - r->at >= 3 && memcmp(r->at, mark, 3) == 0)
+        r->at += 3;
+}
+
 fs_status fs_csv_read(const char *path, fs_arena *arena, fs_err *err,
                       fs_csv *out)
 {
     fs_text text;
     cells names = {0}, row = {0}, all = {0};
-    FS_VEC(int32_t) lines = {0};
+    FS_VEC(int32_t) lines = {0}, counts = {0};
     FS_TRY(read_all(path, arena, err, &text));
     reading r = {path, text.at, text.at + text.n, 1, arena, err};
+    pass_mark(&r);
     if (r.at == r.end)
         return fs_fail(err, FS_INVALID, "%s is empty", path);
     FS_TRY(read_row(&r, &names));
@@ -138,15 +147,13 @@ fs_status fs_csv_read(const char *path, fs_arena *arena, fs_err *err,
         FS_TRY(read_row(&r, &row));
         if (row.n == 1 && !row.at[0][0])
             continue;
-        if (row.n != names.n)
-            return fs_fail(err, FS_INVALID,
-                           "%s:%d: %d cells, but there are %d columns", path,
-                           line, row.n, names.n);
-        for (int32_t k = 0; k < row.n; k++)
-            fs_push(arena, &all, row.at[k]);
+        for (int32_t k = 0; k < names.n; k++)
+            fs_push(arena, &all, k < row.n ? row.at[k] : "");
         fs_push(arena, &lines, line);
+        fs_push(arena, &counts, row.n);
     }
-    *out = (fs_csv){path, names.n, lines.n, names.at, all.at, lines.at};
+    *out =
+        (fs_csv){path, names.n, lines.n, names.at, all.at, lines.at, counts.at};
     return FS_OK;
 }
 

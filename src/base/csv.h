@@ -8,14 +8,16 @@
 typedef struct fs_csv {
     const char *path;
     int32_t n_columns, n_rows;
-    const char **name;   /* [n_columns], each another */
-    const char **cell;   /* [n_rows][n_columns], never NULL */
-    const int32_t *line; /* [n_rows] of the file, where the row begins */
+    const char **name;    /* [n_columns], each another */
+    const char **cell;    /* [n_rows][n_columns], never NULL */
+    const int32_t *line;  /* [n_rows] of the file, where the row begins */
+    const int32_t *cells; /* [n_rows] that it has: where these are not n_columns
+                             what is missing is empty, what is more left out */
 } fs_csv;
 
-/* FS_INVALID names the line: a row of more or fewer cells than there are names,
- * a quote that does not end, a NUL, a name that stands twice, no line at all.
- * Empty lines are passed over. */
+/* FS_INVALID names the line: a quote that does not end, a NUL, a name that
+ * stands twice, no line at all. Empty lines are passed over, and the mark that
+ * spreadsheets put before the first (U+FEFF). */
 fs_status fs_csv_read(const char *path, fs_arena *arena, fs_err *err,
                       fs_csv *out);
 /* -1: there is none of that name. */

@@ -7,6 +7,7 @@
 #include "report/report.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- what it was given ---- */
@@ -66,35 +67,111 @@ static fs_status check_plans(cli *c, const char *const *plans, int32_t *ranks)
     return FS_OK;
 }
 
+/* Can it be trained? Before minutes of measuring. */
+static fs_status check_model(cli *c, const char *model)
+{
+    const plan_origin origin = cli_origin(c, model, "local");
+    cli_model opened;
+    FS_TRY(cli_model_train(c, &origin, 1, &opened));
+    cli_model_close(&opened);
+    return FS_OK;
+}
+
 /* ---- what is told ---- */
 
 /* Of the points of one form each. */
 typedef struct counted {
     int32_t forms, curves;
-    double spread; /* mean of deviation / seconds */
-    double worst;
-    const char *worst_what;
+    int32_t repeated; /* forms of several passes, which tell a deviation */
+    double spread;    /* mean of deviation / seconds */
+    int32_t n_doubtful;
+    const hw_point **doubtful; /* [n_doubtful] that deviate most first */
 } counted;
 
-static counted count_points(const hw_device *device)
+/* Deviations of so much of what was measured: the mean says little. */
+#define DOUBTFUL 0.5
+
+static double deviation_of(const hw_point *point)
+{
+    return point->deviation_s / point->seconds;
+}
+
+static int more_doubtful(const void *a, const void *b)
+{
+    const hw_point *x = *(const hw_point *const *)a,
+                   *y = *(const hw_point *const *)b;
+    const double dx = deviation_of(x), dy = deviation_of(y);
+    return dx != dy ? (dx < dy) - (dx > dy) : strcmp(x->what, y->what);
+}
+
+static counted count_points(const hw_device *device, fs_arena *arena)
 {
     counted n = {0};
+    n.doubtful = fs_new(arena, const hw_point *, device->n_points + 1);
     for (int32_t i = 0; i < device->n_points; i++) {
         const hw_point *point = &device->points[i];
-        const double spread = point->deviation_s / point->seconds;
         if (!point->form) {
             n.curves++;
             continue;
         }
         n.forms++;
-        n.spread += spread;
-        if (spread > n.worst) {
-            n.worst = spread;
-            n.worst_what = point->what;
-        }
+        if (!(point->deviation_s > 0)) /* all of one pass */
+            continue;
+        n.repeated++;
+        n.spread += deviation_of(point);
+        if (deviation_of(point) > DOUBTFUL)
+            n.doubtful[n.n_doubtful++] = point;
     }
-    n.spread /= fmax(1, n.forms);
+    n.spread /= fmax(1, n.repeated);
+    if (n.n_doubtful)
+        qsort(n.doubtful, (size_t)n.n_doubtful, sizeof *n.doubtful,
+              more_doubtful);
     return n;
+}
+
+static const char *deviation_text(fs_arena *arena, const counted *n)
+{
+    if (!n->repeated)
+        return fs_printf(arena,
+                         "%d forms, each measured once: one pass tells no "
+                         "deviation",
+                         n->forms);
+    return fs_printf(arena, "%d forms, deviation %.1f %% in the mean", n->forms,
+                     100 * n->spread);
+}
+
+/* Which points are not to be trusted. */
+static void tell_doubtful(cli *c, const counted *n)
+{
+    enum { FEW = 5 };
+    static const char *const header[] = {"in doubt", "work", "mean",
+                                         "deviation", "times"};
+    report_table t = {.arena = c->arena, .n_columns = 5, .header = header};
+    json_t *list = json_array();
+    for (int32_t i = 0; i < n->n_doubtful; i++) {
+        const hw_point *point = n->doubtful[i];
+        char text[32];
+        json_array_append_new(
+            list,
+            json_pack("{s:s, s:f, s:f, s:f, s:i}", "what", point->what, "work",
+                      point->work, "seconds", point->seconds, "deviation",
+                      deviation_of(point), "times", (int)point->count));
+        if (i >= FEW)
+            continue;
+        report_table_cell(&t, "%s", point->what);
+        report_table_cell(&t, "%.4g", point->work);
+        report_table_cell(&t, "%s", fs_human_seconds(text, point->seconds));
+        report_table_cell(&t, "%.0f %%", 100 * deviation_of(point));
+        report_table_cell(&t, "%d", point->count);
+    }
+    json_object_set_new(c->result, "doubtful", list);
+    if (c->args.json || !n->n_doubtful)
+        return;
+    report_table_print(&t, stdout);
+    printf("%d form%s by more than %.0f %% of %s mean: what is predicted of "
+           "them is in doubt; more --passes tell more, --anew begins again\n",
+           n->n_doubtful, n->n_doubtful == 1 ? " deviates" : "s deviate",
+           100 * DOUBTFUL, n->n_doubtful == 1 ? "its" : "their");
 }
 
 /* Of messages between two ranks: the mean over their sizes. */
@@ -121,12 +198,13 @@ static void tell(cli *c, const hw_cluster *cluster, const cli_machine *machine)
 {
     static const char *const header[] = {"this machine", ""};
     const hw_group *group = &cluster->groups[0];
-    const counted n = count_points(&group->device);
+    const counted n = count_points(&group->device, c->arena);
     report_table t = {.arena = c->arena, .n_columns = 2, .header = header};
     char a[32], b[32];
     json_object_set_new(c->result, "points", json_integer(n.forms));
     json_object_set_new(c->result, "curve_points", json_integer(n.curves));
-    json_object_set_new(c->result, "spread", json_real(n.spread));
+    json_object_set_new(c->result, "spread",
+                        n.repeated ? json_real(n.spread) : json_null());
     json_object_set_new(c->result, "link_spread",
                         json_real(link_spread(&group->device)));
     json_object_set_new(c->result, "machine",
@@ -150,14 +228,10 @@ static void tell(cli *c, const hw_cluster *cluster, const cli_machine *machine)
     row(&t, "more ranks than cores",
         fs_printf(c->arena, "%s longer at a meeting",
                   fs_human_seconds(a, group->turn_s)));
-    row(&t, "kernels",
-        fs_printf(c->arena,
-                  "%d forms, deviation %.1f %% in the mean, %.0f %% at most "
-                  "(%s)",
-                  n.forms, 100 * n.spread, 100 * n.worst,
-                  n.worst_what ? n.worst_what : "none"));
+    row(&t, "kernels", deviation_text(c->arena, &n));
     if (!c->args.json)
         report_table_print(&t, stdout);
+    tell_doubtful(c, &n);
     if (n.spread > 0.1 || link_spread(&group->device) > 0.25)
         cli_say(c, "passes differ by more than 10 %%: was this machine busy? "
                    "calibrate --anew measures all of it again\n");
@@ -221,6 +295,8 @@ fs_status cli_cmd_calibrate(cli *c)
     if (c->args.output)
         FS_TRY(cli_check_writable(c, c->args.output));
     FS_TRY(check_plans(c, plans, &ranks));
+    if (model)
+        FS_TRY(check_model(c, model));
     FS_TRY(cli_begin(c, model, "local"));
     const int32_t passes =
         c->args.passes > 0 ? (int32_t)c->args.passes : CLI_PASSES;

@@ -7,6 +7,7 @@
 #include "hw/inside.h"
 
 #include <math.h>
+#include <string.h>
 
 static json_t *device_json(const hw_group *g)
 {
@@ -115,6 +116,18 @@ static void say_fabric(const cli *c, const hw_cluster *cluster)
     say_reduction(c, "in switches", &f->in_switch);
 }
 
+/* Its begin: some tell of every figure. */
+static void say_source(const cli *c, const char *source)
+{
+    enum { MOST = 160 };
+    size_t n = strlen(source);
+    if (n > MOST)
+        for (n = MOST; n > 0 && source[n] != ' ';)
+            n--;
+    cli_say(c, "  %-14s %.*s%s\n", "source", (int)n, source,
+            source[n] ? " .. (all of it: --json)" : "");
+}
+
 static void say_group(const cli *c, const hw_group *g)
 {
     const hw_device *d = &g->device;
@@ -145,7 +158,7 @@ static void say_group(const cli *c, const hw_group *g)
     if (d->n_points)
         cli_say(c, "  %-14s %d measured points\n", "calibration", d->n_points);
     if (d->source)
-        cli_say(c, "  %-14s %s\n", "source", d->source);
+        say_source(c, d->source);
 }
 
 static json_t *group_json(const hw_group *g)

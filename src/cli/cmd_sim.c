@@ -122,8 +122,8 @@ static void describe(cli *c, const cli_plan *p, const sim_result *sim)
             fs_human_count(b, rates.flops_per_device), 100 * rates.mfu,
             rates.narrow ? "16-bit" : "fp32");
     cli_say(c,
-            "bubble          %.1f %% of compute time; communication not "
-            "hidden %s\n",
+            "bubble          %.1f %% of the step: devices idle, in the mean; "
+            "communication not hidden %s\n",
             100 * sim->bubble, fs_human_seconds(d, sim->exposed_comm_s));
 }
 
@@ -277,10 +277,14 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     FS_TRY(pick_timing(c, &p, f, &timing));
     FS_TRY(sim_run(p.model.graph, p.plan, p.cluster, timing, &options, c->arena,
                    &c->err, &sim));
+    const bool predicted = strcmp(timing->source, "predicted") == 0;
+    cli_interval interval;
+    if (predicted)
+        FS_TRY(cli_interval_of(c, &p, c->args.framework, &interval));
     describe(c, &p, &sim);
-    if (strcmp(timing->source, "predicted") == 0) {
+    if (predicted) {
         cli_tell_evidence(c, &p, timing);
-        cli_tell_interval(c, &p, sim.iteration_s);
+        cli_interval_tell(c, &interval, sim.iteration_s);
     }
     cli_tell_framework(c, &p, &framework);
     if (cli_has_what_if(c))

@@ -165,8 +165,11 @@ static void exposed_table(cli *c, sim_critical *path)
             &t, "%.1f %%",
             100 * share_of(whole_s > seconds ? whole_s - seconds : 0, whole_s));
     }
-    if (!c->args.json && n > 0)
-        report_table_print(&t, stdout);
+    if (c->args.json || n == 0)
+        return;
+    report_table_print(&t, stdout);
+    puts("(in all: time in which two kinds run counts for both; a stage's "
+         "`comm` counts it once)");
 }
 
 void cli_tell_critical(cli *c, const cli_plan *p, const plan_timing *timing,

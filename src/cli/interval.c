@@ -2,7 +2,6 @@
 #include "cli/interval.h"
 
 #include "base/clock.h"
-#include "cost/residuals.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,15 +9,17 @@
 const char *cli_network_kind(const ir_graph *graph)
 {
     int32_t convolutions = 0, scores = 0;
+    bool picks = false;
     for (int32_t v = 0; v < graph->nodes.n; v++) {
-        const ir_op_class op_class = ir_op_class_of(graph->nodes.at[v].op);
+        const ir_op_kind op = graph->nodes.at[v].op;
+        const ir_op_class op_class = ir_op_class_of(op);
         convolutions += op_class == IR_CLASS_CONV;
-        scores += op_class == IR_CLASS_ATTENTION ||
-                  graph->nodes.at[v].op == IR_OP_softmax;
+        scores += op_class == IR_CLASS_ATTENTION || op == IR_OP_softmax;
+        picks |= op == IR_OP_top_k;
     }
-    return scores > convolutions ? "transformer"
-           : convolutions        ? "cnn"
-                                 : "other";
+    if (scores > convolutions)
+        return picks ? "experts" : "transformer";
+    return convolutions ? "cnn" : "other";
 }
 
 /* ---- of this host: runs in the database ---- */
@@ -40,15 +41,15 @@ static void take_ratio(void *ctx, int n, const char *const *columns,
 }
 
 /* The last run of each plan on this host. */
-static bool own_runs(cli *c, const cli_plan *p, cost_residual *out)
+static void own_runs(cli *c, const cli_plan *p, cli_interval *out)
 {
     ratios r = {.arena = c->arena};
     fs_err ignored = {0};
-    if (!c->db || !p->cluster->host)
-        return false;
-    for (const char *at = p->cluster->host; *at; at++)
-        if (*at == '\'')
-            return false;
+    const char *host = p->cluster->host;
+    out->why = "runs on this host are looked for in the database, and there is "
+               "none";
+    if (!c->db || !host || strchr(host, '\''))
+        return;
     const char *sql = fs_printf(
         c->arena,
         "SELECT m.value / p.value FROM runs r"
@@ -57,62 +58,132 @@ static bool own_runs(cli *c, const cli_plan *p, cost_residual *out)
         " WHERE r.command = 'run' AND r.status = 0 AND r.host = '%s'"
         " AND r.id IN (SELECT max(id) FROM runs WHERE command = 'run'"
         "  AND status = 0 GROUP BY plan_digest)",
-        p->cluster->host);
+        host);
     if (store_query(c->db, sql, take_ratio, &r, &ignored) != FS_OK)
-        return false;
-    *out = cost_residual_of(r.at.at, r.at.n, c->arena);
-    return out->rows > 0;
+        return;
+    out->r = cost_residual_of(r.at.at, r.at.n, c->arena);
+    out->of = "plans that ran on this host (any network)";
+    out->why = fs_printf(c->arena,
+                         "%d plan%s of the %d that it takes ha%s run on this "
+                         "host so far (the last run of each counts)",
+                         r.at.n, r.at.n == 1 ? "" : "s", COST_FEWEST_RESIDUALS,
+                         r.at.n == 1 ? "s" : "ve");
 }
 
 /* ---- of described clusters: published runs ---- */
 
-static bool published(cli *c, const cli_plan *p, cost_residual *out)
-{
-    cost_residuals all;
-    fs_err ignored = {0};
-    const hw_cluster *cluster = p->cluster;
-    if (cost_residuals_read(
-            fs_printf(c->arena, "%s/residuals.json", c->data_dir), c->arena,
-            &ignored, &all) != FS_OK)
-        return false;
-    const cost_residual *found = cost_residuals_find(
-        &all, cli_network_kind(p->model.graph), cluster->groups[0].device.name,
-        cost_scale_name(cluster->n_devices, cluster->n_nodes));
-    if (!found)
-        return false;
-    *out = *found;
-    return true;
-}
-
-/* "transformer, a100-sxm4-80g, one node" */
+/* "transformer, 16-bit, a100-sxm4-80g, one node, megatron-lm" */
 static const char *regime_text(cli *c, const cost_residual *r)
 {
-    const char *const parts[] = {r->network, r->device, r->scale};
+    const char *const parts[] = {r->network, r->precision, r->device, r->scale,
+                                 r->framework};
     fs_text text = {.arena = c->arena};
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 5; k++)
         if (parts[k])
             fs_text_add(&text, "%s%s", text.n ? ", " : "", parts[k]);
-    return text.n ? text.at : "any network anywhere";
+    return text.at;
 }
 
-void cli_tell_interval(cli *c, const cli_plan *p, double iteration_s)
+/* Does the device have the figures of the data folder's file of that name? A
+ * file of one's own may give it others. */
+static bool is_as_shipped(cli *c, const hw_device *device)
 {
-    const bool local = p->cluster->groups[0].cores_per_node > 0;
-    cost_residual r = {0};
+    hw_cluster *shipped;
+    fs_err ignored = {0};
+    if (hw_cluster_open(fs_printf(c->arena, "1x1:%s", device->name),
+                        c->data_dir, c->arena, &ignored, &shipped) != FS_OK)
+        return false;
+    const hw_device *other = &shipped->groups[0].device;
+    return device->bf16_flops == other->bf16_flops &&
+           device->fp16_flops == other->fp16_flops &&
+           device->fp32_flops == other->fp32_flops &&
+           device->memory_bps == other->memory_bps &&
+           device->matmul_efficiency == other->matmul_efficiency;
+}
+
+/* Nobody measured what is no real machine's. */
+static const char *of_nobody(cli *c, const hw_cluster *cluster)
+{
+    if (c->args.set.n > 0)
+        return "nobody measured a cluster changed by --set";
+    if (c->args.straggler)
+        return "published runs are of ranks that do alike (--straggler)";
+    if (cluster->n_groups > 1)
+        return "no published run is of devices of several kinds";
+    if (!is_as_shipped(c, &cluster->groups[0].device))
+        return fs_printf(c->arena,
+                         "no published run is of a device with the figures of "
+                         "this %s",
+                         cluster->groups[0].device.name);
+    return NULL;
+}
+
+static fs_status published(cli *c, const cli_plan *p, const char *framework,
+                           cli_interval *out)
+{
+    cost_residuals all;
+    const hw_cluster *cluster = p->cluster;
+    const hw_device *device = &cluster->groups[0].device;
+    const char *file = fs_printf(c->arena, "%s/residuals.json", c->data_dir);
+    const cost_measured asked = {
+        .network = cli_network_kind(p->model.graph),
+        .precision =
+            cost_precision_name(p->model.origin.precision, device->uses_tf32),
+        .device = device->name,
+        .scale = cost_scale_name(cluster->n_devices, cluster->n_nodes),
+        .framework = framework};
+    out->why = of_nobody(c, cluster);
+    if (out->why)
+        return FS_OK;
+    FS_TRY(cost_residuals_read(file, c->arena, &c->err, &all));
+    const cost_residual *found = cost_residuals_find(&all, &asked);
+    const cost_residual like = {.network = asked.network,
+                                .precision = asked.precision,
+                                .device = asked.device};
+    out->why =
+        fs_printf(c->arena, "fewer than %d published runs resemble it (%s)",
+                  COST_FEWEST_RESIDUALS, regime_text(c, &like));
+    if (!found)
+        return FS_OK;
+    out->r = *found;
+    out->of =
+        fs_printf(c->arena, "published runs (%s%s)", regime_text(c, found),
+                  framework ? "" : "; by other runtimes than this one");
+    return FS_OK;
+}
+
+fs_status cli_interval_of(cli *c, const cli_plan *p, const char *framework,
+                          cli_interval *out)
+{
+    *out = (cli_interval){0};
+    if (p->cluster->groups[0].cores_per_node < 1)
+        return published(c, p, framework, out);
+    own_runs(c, p, out);
+    if (c->args.set.n > 0 || c->args.straggler || framework)
+        *out = (cli_interval){.why = "runs on this host were of it as it is"};
+    return FS_OK;
+}
+
+void cli_interval_tell(cli *c, const cli_interval *interval, double iteration_s)
+{
+    const cost_residual *r = &interval->r;
     char low[32], high[32];
-    if (local ? !own_runs(c, p, &r) : !published(c, p, &r))
+    if (!r->rows) {
+        json_object_set_new(c->result, "interval_unknown",
+                            fs_json_string(interval->why));
+        cli_say(c, "uncertain       by how much is not known: %s\n",
+                interval->why);
         return;
-    const char *of =
-        local ? "runs of this database on this host"
-              : fs_printf(c->arena, "published runs (%s)", regime_text(c, &r));
-    json_object_set_new(
-        c->result, "interval",
-        json_pack("{s:f, s:f, s:i, s:s}", "low_s", r.low * iteration_s,
-                  "high_s", r.high * iteration_s, "rows", r.rows, "of", of));
+    }
+    json_object_set_new(c->result, "interval",
+                        json_pack("{s:f, s:f, s:i, s:s}", "low_s",
+                                  r->low * iteration_s, "high_s",
+                                  r->high * iteration_s, "rows", r->rows, "of",
+                                  interval->of));
     cli_say(c,
             "uncertain       %s to %s: eight of ten of %d %s took %.3g to "
             "%.3g times what is predicted of them\n",
-            fs_human_seconds(low, r.low * iteration_s),
-            fs_human_seconds(high, r.high * iteration_s), r.rows, of, r.low,
-            r.high);
+            fs_human_seconds(low, r->low * iteration_s),
+            fs_human_seconds(high, r->high * iteration_s), r->rows,
+            interval->of, r->low, r->high);
 }

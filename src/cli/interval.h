@@ -3,13 +3,24 @@
 #define FS_CLI_INTERVAL_H
 
 #include "cli/cli.h"
+#include "cost/residuals.h"
 
-/* "transformer", "cnn" or "other", by the ops that it has. */
+/* "transformer", "cnn", "experts" (a transformer that picks some of its
+ * weights for each token) or "other", by the ops that it has. */
 const char *cli_network_kind(const ir_graph *graph);
-/* Of a predicted iteration: the seconds that eight of ten measured runs of its
- * regime would have taken, as a line and "interval": {low_s, high_s, rows, of};
- * of plans for ranks of this host by the runs in the database. Nothing where
- * nobody measured any. */
-void cli_tell_interval(cli *c, const cli_plan *p, double iteration_s);
+
+typedef struct cli_interval {
+    cost_residual r;      /* rows 0: nothing is known */
+    const char *of, *why; /* whose runs they are; why nothing is known */
+} cli_interval;
+/* Of a predicted iteration: the runs of its regime; of plans for ranks of this
+ * host those in the database. `framework`: that it is predicted under, or NULL.
+ * FS_INVALID: what is known of published runs cannot be read. */
+fs_status cli_interval_of(cli *c, const cli_plan *p, const char *framework,
+                          cli_interval *out);
+/* The seconds that eight of ten of these would have taken, as a line and
+ * "interval": {low_s, high_s, rows, of}; else why not, "interval_unknown". */
+void cli_interval_tell(cli *c, const cli_interval *interval,
+                       double iteration_s);
 
 #endif

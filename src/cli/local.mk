@@ -15,7 +15,7 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/conformance.h src/cli/conformance_train.c \
   src/cli/conformance_plan.c src/cli/conformance_infer.c src/cli/conformance_ops.c src/cli/cmd_conformance.c src/cli/cmd_runs.c \
   src/cli/validate.h src/cli/validate_row.c src/cli/validate_case.c \
-  src/cli/validate_predict.c src/cli/validate_score.c src/cli/validate_runs.c src/cli/cmd_validate.c \
+  src/cli/validate_predict.c src/cli/validate_score.c src/cli/validate_score.h src/cli/validate_tell.c src/cli/validate_runs.c src/cli/cmd_validate.c \
   src/cli/cmd_export.c src/cli/export.h src/cli/export_chakra.c src/cli/cmd_solve.c
 flowsearch_LDADD = $(onnx_libs) $(zoo_libs) $(search_libs) $(sim_libs) \
   $(exec_libs) $(report_libs) $(hw_libs) $(ir_libs)
@@ -73,3 +73,10 @@ check_PROGRAMS += tests/cli_sweep_test
 tests_cli_sweep_test_SOURCES = tests/cli_sweep_test.c tests/cli_plans.h \
   tests/run_cli.h tests/tap.h
 tests_cli_sweep_test_LDADD = $(JANSSON_LIBS) -lm
+check_PROGRAMS += tests/cli_interval_test tests/cli_holding_test
+tests_cli_interval_test_SOURCES = tests/cli_interval_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_interval_test_LDADD = $(JANSSON_LIBS) -lm
+tests_cli_holding_test_SOURCES = tests/cli_holding_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_holding_test_LDADD = $(JANSSON_LIBS) -lm

@@ -106,6 +106,10 @@ static int list_outputs(const cli *c, const char *outputs[MOST_OUTPUTS])
         outputs[n++] = onnx_side_file(c->arena, a->output);
     if (a->trace)
         outputs[n++] = a->trace;
+    if (a->residuals)
+        outputs[n++] = a->residuals;
+    if (a->by_op)
+        outputs[n++] = a->by_op;
     if (a->pareto && a->pareto[0])
         outputs[n++] = a->pareto;
     if (!a->pictures)

@@ -10,12 +10,14 @@
 
 /* A row as it stands. Numbers: 0 where the cell is empty; measured ones NAN. */
 typedef struct validate_row {
-    const char *id, *source, *task, *model, *arch, *gpu, *inter_link, *schedule,
-        *recompute, *precision, *framework, *status, *vpp, *seq_len, *mem_kind;
+    const char *id, *source, *source_ref, *evidence, *task, *model, *arch, *gpu,
+        *inter_link, *schedule, *recompute, *precision, *framework, *status,
+        *vpp, *seq_len, *mem_kind;
     int64_t layers, hidden, ffn, heads, kv_heads, vocab, global_batch,
         micro_batch, grad_accum, gpus, gpu_mem_gb, gpus_per_node, tp, pp, dp,
         cp, ep, seq_par, zero_stage;
     double iter_time_s, tokens_per_s, samples_per_s, peak_mem_gb;
+    int32_t line;      /* of the file */
     const char *fault; /* what is no number, NULL */
 } validate_row;
 
@@ -41,26 +43,35 @@ typedef struct validate_case {
     search_recipe recipe;
     const struct validate_source *source; /* NULL: nothing special */
     const cost_framework *framework; /* NULL: as our runtime would run it */
+    double host_cores;               /* of a node; 0: not told */
     const char *precision, *recompute, *optimizer;
     int64_t batch;
     double measured_s; /* NAN: no time is told */
     double measured_bytes;
     bool of_process;     /* these are the whole process's */
+    bool simulated;      /* by another simulator: nothing that was measured */
     bool out_of_memory;  /* is what was measured */
     const char *assumed; /* what the row does not tell and was taken; "" */
 } validate_case;
-/* What is known of a source's cluster beyond its rows: constants that were
- * fitted to it, few, and listed. */
+/* What is known of a source's runs beyond its rows: constants that were fitted
+ * to it, few, and listed, and facts that its scripts and reports tell. Of
+ * several that are of a row, what follows goes before. */
 typedef struct validate_source {
-    const char *match;       /* part of the source's name */
+    const char *match; /* part of the source's name, or of where in it */
+    const char *of_framework, *of_model,
+        *of_precision; /* parts of a row's; NULL: any */
+    const cost_framework *framework, *instead_of; /* in the place of; NULL */
     double outer_efficiency; /* of the wire between nodes; 0: as usual */
     double jitter;           /* cost_framework's; NAN: as the framework's */
+    double host_cores;       /* of a node; 0: not told */
+    bool simulated;          /* what it tells was put together, not run */
+    const char *with;        /* JSON: figures of the framework; NULL */
     /* What its software reaches of a device's products; NULL: what is usual */
     const char *device;
     double matmul_efficiency;
     double attention_efficiency; /* the framework's there; 0: as usual */
     int32_t n_constants;
-    const char *fitted_on;
+    const char *fitted_on; /* NULL: facts */
 } validate_source;
 
 /* All of the data folder. */
@@ -92,62 +103,37 @@ typedef struct validate_prediction {
     int32_t anchor; /* the row of fewest devices that it was told from; -1 */
     bool is_anchor; /* others were told from it: what it says is no error */
     double iteration_s, formula_s;
+    double host_s; /* the least, decoding the images of a node on its host */
     double part_s[VALIDATE_PARTS];
     int64_t bytes;         /* of the fullest device: allocated, */
     int64_t process_bytes; /* and taken by the process */
     int64_t limit;         /* what it has */
     double wall_s;         /* it took */
 } validate_prediction;
-/* By a plan that is made, lowered and simulated; in the hand's own `c`. */
-void validate_predict(cli *c, const validate_case *t, fs_arena *arena,
-                      validate_prediction *out);
+/* By a plan that is made, lowered and simulated; in the hand's own `c`. Its
+ * kernels take `pace` times as long as predicted. */
+void validate_predict(cli *c, const validate_case *t, double pace,
+                      fs_arena *arena, validate_prediction *out);
 
 /* Convolutional networks and BERT on data parallel ranks are told from what was
  * measured of as many samples per device on the fewest devices (of several such
- * rows the first): what is predicted to come on top. How fast a framework's
- * kernels are is then measured, not predicted, as with every simulator that
- * profiles a device first. */
-void validate_anchor(const validate_case *cases, int32_t n,
-                     validate_prediction *predicted);
+ * rows the first): what is predicted to come on top where kernels take as many
+ * times longer as they did there. How fast a framework's kernels are is then
+ * measured, not predicted, as with every simulator that profiles a device
+ * first. */
+void validate_find_anchors(const validate_case *cases, int32_t n,
+                           validate_prediction *predicted);
+/* Of an anchor, or a row told from one: as many times as long as predicted;
+ * others: 1. */
+double validate_pace(const validate_case *cases,
+                     const validate_prediction *predicted, int32_t i);
+/* `paced`: predictions with those paces. */
+void validate_tell_from(const validate_case *cases, int32_t n,
+                        const validate_prediction *paced,
+                        validate_prediction *predicted);
 
-/* ---- scores ---- */
-typedef struct validate_score {
-    const char *source;
-    int32_t rows,
-        stated; /* predicted; and all of the source that tell a time */
-    double mape, worst, bias; /* mean of |error|, largest |error|, mean error */
-    double nearest;           /* mean |error| of the nearest other row; NAN */
-    int32_t n_bytes;          /* rows whose memory is compared */
-    double bytes_mape;
-} validate_score;
-typedef struct validate_group {
-    const char *name; /* of plans of one network on one cluster */
-    int32_t rows;
-    double tau;    /* Kendall's tau-b */
-    double regret; /* measured time of the chosen over the best's, less 1 */
-} validate_group;
-typedef struct validate_scores {
-    int32_t n_sources, n_groups;
-    validate_score *sources;
-    validate_group *groups;
-    double mape;        /* over rows */
-    double source_mape; /* average over sources */
-    double bytes_mape;  /* NAN: no row tells memory */
-    double coverage;    /* rows predicted of those that state a configuration */
-    int32_t verdicts, right; /* of out-of-memory rows */
-} validate_scores;
-/* Of n times each: rows, tau (NAN: all are alike) and regret. */
-void validate_order(const double *measured, const double *predicted, int32_t n,
-                    validate_group *out);
 /* The runs of the databases that are the operands, each plan's beside what was
  * predicted of it. */
 fs_status validate_runs(cli *c);
-/* Error of time: predicted / measured - 1; NAN: none. */
-double validate_error(const validate_case *t, const validate_prediction *p);
-double validate_bytes_error(const validate_case *t,
-                            const validate_prediction *p);
-validate_scores validate_score_all(const validate_case *cases,
-                                   const validate_prediction *predicted,
-                                   int32_t n, fs_arena *arena);
 
 #endif

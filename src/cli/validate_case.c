@@ -84,6 +84,7 @@ static bool take_measured(reader *r)
     out->out_of_memory = is_out_of_memory(row);
     out->measured_s = time_of(row, atoll(row->seq_len));
     out->measured_bytes = row->peak_mem_gb * 0x1p30;
+    out->simulated = out->simulated || has(row->evidence, "simulated");
     out->of_process =
         has(row->mem_kind, "smi") || has(row->mem_kind, "process");
     if (out->out_of_memory)
@@ -419,6 +420,8 @@ static bool take_recompute(reader *r)
     validate_case *out = r->out;
     /* where activations are not of 16 bits their casts are kept */
     out->recompute = out->framework && !out->framework->narrow ? "nothing" : "";
+    if (out->framework && !out->framework->recomputes)
+        return true;
     if (has(how, "full") || has(how, "block"))
         out->recompute = "block";
     else if (has(how, "selective"))
@@ -429,6 +432,24 @@ static bool take_recompute(reader *r)
 }
 
 /* ---- the framework ---- */
+
+static fs_status read_part(const fs_json *in, const char *key, fs_arena *arena,
+                           fs_err *err, const char **out)
+{
+    return fs_json_has(in, key) ? fs_json_strdup(in, key, arena, err, out)
+                                : FS_OK;
+}
+
+/* Which streams collectives run on may hang on the plan. */
+static void take_streams(reader *r)
+{
+    const cost_framework *f = r->out->framework;
+    if (!f || !f->tensor_alone || r->out->recipe.tp <= 1)
+        return;
+    cost_framework *own = fs_memdup(r->arena, f, sizeof *f);
+    own->overlaps = own->own_stream = false;
+    r->out->framework = own;
+}
 
 static fs_status read_share(const fs_json *in, const char *key, fs_err *err,
                             int32_t *n, double *out)
@@ -442,26 +463,80 @@ static fs_status read_share(const fs_json *in, const char *key, fs_err *err,
                : fs_json_fail(in, key, err, "is %g, must be from 0 to 1", *out);
 }
 
-static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
-                             fs_err *err, validate_source *out)
+/* As text: what it says of a framework is known when a row has one. */
+static fs_status read_with(const fs_json *in, fs_arena *arena, fs_err *err,
+                           const char **out)
 {
+    fs_json with;
+    cost_framework any = {0};
+    if (!fs_json_has(in, "with"))
+        return FS_OK;
+    FS_TRY(fs_json_object(in, "with", err, &with));
+    FS_TRY(cost_framework_change(&with, err, &any));
+    char *text = json_dumps(with.value, JSON_COMPACT);
+    *out = fs_strdup(arena, text);
+    free(text);
+    return FS_OK;
+}
+
+static fs_status read_framework(const fs_json *in, const char *key,
+                                const validate_frameworks *all, fs_err *err,
+                                const cost_framework **out)
+{
+    const char *name;
+    if (!fs_json_has(in, key))
+        return FS_OK;
+    FS_TRY(fs_json_text(in, key, err, &name));
+    for (int32_t i = 0; i < all->n; i++)
+        if (strcmp(all->at[i].name, name) == 0) {
+            *out = &all->at[i];
+            return FS_OK;
+        }
+    return fs_json_fail(in, key, err, "is '%.80s', which is not known", name);
+}
+
+static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
+                             fs_err *err, validate_frameworks *all)
+{
+    validate_source *out = &all->sources[i];
     static const char *const keys[] = {"match",
+                                       "of_framework",
+                                       "of_model",
+                                       "of_precision",
+                                       "host_cores",
                                        "outer_efficiency",
                                        "jitter",
+                                       "with",
+                                       "instead_of",
+                                       "framework",
                                        "fitted_on",
+                                       "source",
                                        "device",
                                        "matmul_efficiency",
                                        "attention_efficiency",
+                                       "simulated",
                                        NULL};
     fs_json in;
+    int64_t cores = 0;
     out->jitter = NAN;
     FS_TRY(fs_json_item(list, i, err, &in));
     FS_TRY(fs_json_keys(&in, keys, err));
+    FS_TRY(read_framework(&in, "framework", all, err, &out->framework));
+    FS_TRY(read_framework(&in, "instead_of", all, err, &out->instead_of));
     FS_TRY(fs_json_strdup(&in, "match", arena, err, &out->match));
-    FS_TRY(fs_json_strdup(&in, "fitted_on", arena, err, &out->fitted_on));
+    FS_TRY(read_part(&in, "of_framework", arena, err, &out->of_framework));
+    FS_TRY(read_part(&in, "of_model", arena, err, &out->of_model));
+    FS_TRY(read_part(&in, "of_precision", arena, err, &out->of_precision));
+    FS_TRY(read_part(&in, "fitted_on", arena, err, &out->fitted_on));
+    if (fs_json_has(&in, "host_cores"))
+        FS_TRY(fs_json_int(&in, "host_cores", 1, 1000000, err, &cores));
+    out->host_cores = (double)cores;
     FS_TRY(read_share(&in, "outer_efficiency", err, &out->n_constants,
                       &out->outer_efficiency));
     FS_TRY(read_share(&in, "jitter", err, &out->n_constants, &out->jitter));
+    FS_TRY(read_with(&in, arena, err, &out->with));
+    if (fs_json_has(&in, "simulated"))
+        FS_TRY(fs_json_bool(&in, "simulated", err, &out->simulated));
     if (!fs_json_has(&in, "device"))
         return FS_OK;
     FS_TRY(fs_json_strdup(&in, "device", arena, err, &out->device));
@@ -487,7 +562,7 @@ static fs_status read_sources(const char *path, fs_arena *arena, fs_err *err,
     const size_t n = status == FS_OK ? json_array_size(list.value) : 0;
     out->sources = fs_new(arena, validate_source, n);
     for (size_t i = 0; i < n && status == FS_OK; i++)
-        status = read_source(&list, i, arena, err, &out->sources[i]);
+        status = read_source(&list, i, arena, err, out);
     out->n_sources = (int32_t)n;
     json_decref(root);
     return status;
@@ -509,39 +584,94 @@ fs_status validate_open_frameworks(const char *data_dir, fs_arena *arena,
         out);
 }
 
-/* Whose longest word is in the text. */
+/* Whose longest word, or name, is in the text. */
 static const cost_framework *framework_of(const validate_frameworks *all,
                                           const char *text)
 {
     const cost_framework *found = NULL;
     size_t longest = 0;
-    for (int32_t i = 0; i < all->n; i++)
-        for (int32_t k = 0; k < all->at[i].n_matches; k++) {
-            const char *word = all->at[i].matches[k];
+    for (int32_t i = 0; i < all->n; i++) {
+        const cost_framework *f = &all->at[i];
+        for (int32_t k = -1; k < f->n_matches; k++) {
+            const char *word = k < 0 ? f->name : f->matches[k];
             if (strlen(word) > longest && has(text, word)) {
                 longest = strlen(word);
-                found = &all->at[i];
+                found = f;
             }
         }
+    }
     return found;
 }
 
-/* The source's own constants take the place of the usual ones. */
+/* To what a source says of its runs. */
+static void change(const char *with, cost_framework *framework)
+{
+    fs_err err = {0};
+    json_error_t fault;
+    json_t *root = json_loads(with, 0, &fault);
+    const fs_json in = fs_json_root("sources.json", root);
+    const fs_status status = cost_framework_change(&in, &err, framework);
+    FS_ASSERT(status == FS_OK); /* as when it was read */
+    json_decref(root);
+}
+
+static bool is_of(const validate_row *row, const validate_source *s)
+{
+    return (has(row->source, s->match) || has(row->source_ref, s->match)) &&
+           (!s->of_framework || has(row->framework, s->of_framework)) &&
+           (!s->of_model || has(row->model, s->of_model)) &&
+           (!s->of_precision || has(row->precision, s->of_precision));
+}
+
+/* "fsdp, megatron-lm" */
+static const char *framework_names(const validate_frameworks *all,
+                                   fs_arena *arena)
+{
+    fs_text text = {.arena = arena};
+    for (int32_t i = 0; i < all->n; i++)
+        fs_text_add(&text, "%s%s", i ? ", " : "", all->at[i].name);
+    return text.n ? text.at : "none";
+}
+
+/* What none of them is like would be predicted as what it is not. */
+static void take_framework(reader *r, const validate_frameworks *all)
+{
+    r->out->framework = framework_of(all, r->row->framework);
+    if (!r->row->framework[0])
+        assume(r, "no framework: as this runtime");
+    else if (!r->out->framework)
+        skip(r,
+             "framework '%.60s' is not known (known: %s; an empty cell: this "
+             "program's runtime)",
+             r->row->framework, framework_names(all, r->arena));
+}
+
+/* What the source says takes the place of what is usual. */
 static void take_source(reader *r, const validate_frameworks *all)
 {
+    validate_case *out = r->out;
     for (int32_t i = 0; i < all->n_sources; i++) {
         const validate_source *s = &all->sources[i];
-        if (!has(r->row->source, s->match))
+        if (!is_of(r->row, s))
             continue;
-        r->out->source = s;
-        r->out->outer_efficiency = s->outer_efficiency;
-        if (!r->out->framework)
+        if (s->device)
+            out->source = s;
+        if (s->framework && s->instead_of == out->framework)
+            out->framework = s->framework;
+        if (s->outer_efficiency > 0)
+            out->outer_efficiency = s->outer_efficiency;
+        out->simulated = out->simulated || s->simulated;
+        if (s->host_cores > 0)
+            out->host_cores = s->host_cores;
+        if (!out->framework)
             continue;
         cost_framework *own =
-            fs_memdup(r->arena, r->out->framework, sizeof *r->out->framework);
+            fs_memdup(r->arena, out->framework, sizeof *out->framework);
         if (!isnan(s->jitter))
             own->jitter = s->jitter;
-        r->out->framework = own;
+        if (s->with)
+            change(s->with, own);
+        out->framework = own;
     }
 }
 
@@ -549,15 +679,14 @@ void validate_understand(const validate_row *row, const char *data_dir,
                          const validate_frameworks *frameworks, fs_arena *arena,
                          validate_case *out)
 {
-    *out =
-        (validate_case){.row = row,
-                        .recipe = search_recipe_free(),
-                        .measured_s = NAN,
-                        .measured_bytes = NAN,
-                        .optimizer = "adam",
-                        .assumed = "",
-                        .framework = framework_of(frameworks, row->framework)};
+    *out = (validate_case){.row = row,
+                           .recipe = search_recipe_free(),
+                           .measured_s = NAN,
+                           .measured_bytes = NAN,
+                           .optimizer = "adam",
+                           .assumed = ""};
     reader r = {row, data_dir, arena, out, {.arena = arena}};
+    take_framework(&r, frameworks); /* any other reason goes before its */
     take_source(&r, frameworks);
     if (take_measured(&r) && take_model(&r) && take_cluster(&r) &&
         take_degrees(&r) && take_batches(&r) && take_schedule(&r) &&
@@ -565,6 +694,7 @@ void validate_understand(const validate_row *row, const char *data_dir,
         take_layers(&r);
         take_recompute(&r);
     }
+    take_streams(&r);
     if (has(row->arch, "cnn"))
         out->optimizer = "momentum";
     if (r.assumed.n)

@@ -42,8 +42,21 @@ static fs_status open_cluster(cli *c, const validate_case *t, hw_cluster **out,
 
 typedef struct asked {
     const validate_case *t;
+    double pace;
     validate_prediction *out;
 } asked;
+
+/* The images of a node's devices, decoded on its host while the step before
+ * lasts. */
+static double host_s(const validate_case *t, const hw_cluster *cluster)
+{
+    const double nodes = cluster->groups[0].nodes;
+    const bool images = t->framework && strcmp(t->row->arch, "cnn") == 0;
+    return images && t->host_cores > 0
+               ? t->framework->host_image_s * (double)t->batch / nodes /
+                     t->host_cores
+               : 0;
+}
 
 static validate_part part_of(const ir_graph *graph, const plan_task *task)
 {
@@ -86,18 +99,19 @@ static void sum_parts(const cli_plan *p, const plan_timing *timing,
     }
 }
 
-/* The row's framework, as its source has it on that device. */
+/* The row's framework, as its source has it on that device, at that pace. */
 static const cost_framework *framework_of(cli *c, const asked *a,
                                           const hw_device *device)
 {
     const validate_case *t = a->t;
-    if (!t->framework || !is_of_source(t, device) ||
-        t->source->attention_efficiency <= 0)
-        return t->framework;
+    if (!t->framework)
+        return NULL;
     cost_framework *own =
         fs_memdup(c->arena, t->framework, sizeof *t->framework);
-    own->attention_efficiency[0] = own->attention_efficiency[1] =
-        t->source->attention_efficiency;
+    own->pace = a->pace;
+    if (is_of_source(t, device) && t->source->attention_efficiency > 0)
+        own->attention_efficiency[0] = own->attention_efficiency[1] =
+            t->source->attention_efficiency;
     return own;
 }
 
@@ -117,7 +131,8 @@ static fs_status use(cli *c, const cli_plan *made, double formula_s, void *ctx)
     sim_options options = {.steps = CLI_SIM_STEPS, .straggler = 1.0};
     FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
                    c->arena, &c->err, &sim));
-    out->iteration_s = sim.iteration_s;
+    out->host_s = host_s(a->t, p->cluster);
+    out->iteration_s = fmax(sim.iteration_s, out->host_s);
     sum_parts(p, timing, out->part_s);
     out->formula_s = formula_s;
     for (int32_t r = 0; r < p->plan->n_roles; r++)
@@ -130,7 +145,7 @@ static fs_status use(cli *c, const cli_plan *made, double formula_s, void *ctx)
     return FS_OK;
 }
 
-static fs_status predict(cli *c, const validate_case *t,
+static fs_status predict(cli *c, const validate_case *t, double pace,
                          validate_prediction *out)
 {
     hw_cluster *cluster;
@@ -140,13 +155,13 @@ static fs_status predict(cli *c, const validate_case *t,
     origin.recompute = t->recompute;
     origin.optimizer = t->optimizer;
     FS_TRY(open_cluster(c, t, &cluster, &out->limit));
-    c->args.overlap = t->framework && t->framework->overlaps;
-    asked a = {t, out};
+    c->args.overlap = t->framework && t->framework->own_stream;
+    asked a = {t, pace, out};
     return cli_plan_unwritten(c, &origin, &t->recipe, cluster, use, &a);
 }
 
-void validate_predict(cli *c, const validate_case *t, fs_arena *arena,
-                      validate_prediction *out)
+void validate_predict(cli *c, const validate_case *t, double pace,
+                      fs_arena *arena, validate_prediction *out)
 {
     const int64_t start_ns = fs_now_ns();
     cli own = *c;
@@ -159,7 +174,7 @@ void validate_predict(cli *c, const validate_case *t, fs_arena *arena,
     own.result = json_object();
     own.quiet = own.mute = true;
     *out = (validate_prediction){.iteration_s = NAN, .formula_s = NAN};
-    if (predict(&own, t, out) != FS_OK)
+    if (predict(&own, t, pace, out) != FS_OK)
         out->failed = fs_strdup(arena, own.err.text);
     json_decref(own.result);
     fs_arena_destroy(own.arena);

@@ -24,6 +24,8 @@ typedef struct column {
 static const column columns[] = {
     COLUMN(CELL_TEXT, true, id),
     COLUMN(CELL_TEXT, false, source),
+    COLUMN(CELL_TEXT, false, source_ref),
+    COLUMN(CELL_TEXT, false, evidence),
     COLUMN(CELL_TEXT, false, task),
     COLUMN(CELL_TEXT, false, model),
     COLUMN(CELL_TEXT, true, arch),
@@ -113,6 +115,12 @@ static void read_cell(const column *col, const char *cell, fs_arena *arena,
 static fs_status find_columns(const fs_csv *csv, fs_err *err,
                               int32_t at[N_COLUMNS])
 {
+    if (csv->n_columns == 1 && strchr(csv->name[0], ';'))
+        return fs_fail(err, FS_INVALID,
+                       "%s:1: cells are parted by semicolons: commas are "
+                       "wanted (as a spreadsheet saves CSV where the decimal "
+                       "mark is a point)",
+                       csv->path);
     for (int32_t k = 0; k < N_COLUMNS; k++) {
         at[k] = fs_csv_column(csv, columns[k].name);
         if (at[k] < 0 && columns[k].needed)
@@ -147,12 +155,18 @@ fs_status validate_read(const char *path, fs_arena *arena, fs_err *err,
         return fs_fail(err, FS_INVALID, "%s has no rows", path);
     out->n = csv.n_rows;
     out->rows = fs_new(arena, validate_row, csv.n_rows);
-    for (int32_t i = 0; i < csv.n_rows; i++)
+    for (int32_t i = 0; i < csv.n_rows; i++) {
+        validate_row *row = &out->rows[i];
+        row->line = csv.line[i];
+        if (csv.cells[i] != csv.n_columns)
+            row->fault =
+                fs_printf(arena, "%s:%d: %d cells, but there are %d columns",
+                          path, row->line, csv.cells[i], csv.n_columns);
         for (int32_t k = 0; k < N_COLUMNS; k++)
             read_cell(&columns[k],
                       at[k] < 0 ? "" : csv.cell[i * csv.n_columns + at[k]],
-                      arena, &out->rows[i]);
-    for (int32_t i = 0; i < csv.n_rows; i++)
-        fill_batch(&out->rows[i]);
+                      arena, row);
+        fill_batch(row);
+    }
     return FS_OK;
 }

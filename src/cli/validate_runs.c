@@ -1,7 +1,7 @@
 /* One's own runs, from the database: what was predicted of each before it ran,
  * what it took, and what the simulator says of the durations it had. */
 #include "config.h"
-#include "cli/validate.h"
+#include "cli/validate_score.h"
 
 #include "base/clock.h"
 #include "report/report.h"
@@ -245,8 +245,9 @@ static void plan_table(cli *c, const reading *r)
     for (int32_t i = 0; i < r->plans.n; i++) {
         const ran *p = &r->plans.at[i];
         char text[32];
-        report_table_cell(&t, "%.40s", p->plan);
-        report_table_cell(&t, "%.24s", p->model);
+        report_table_cell(&t, "%s", validate_short_path(c->arena, p->plan, 40));
+        report_table_cell(&t, "%s",
+                          validate_short_path(c->arena, p->model, 32));
         report_table_cell(&t, "%d", p->ranks);
         report_table_cell(&t, "%d", p->n);
         report_table_cell(&t, "%s", fs_human_seconds(text, p->median));
@@ -265,15 +266,18 @@ static void plan_table(cli *c, const reading *r)
 static void model_table(cli *c, const of_model *models, int32_t n)
 {
     static const char *const header[] = {
-        "network", "plans",  "median error", "mean",    "replayed",  "memory",
-        "tau",     "regret", "noise",        "its tau", "its regret"};
-    report_table t = {.arena = c->arena, .n_columns = 11, .header = header};
+        "network", "plans",    "median error", "mean error",
+        "bias",    "replayed", "memory",       "tau",
+        "regret",  "noise",    "its tau",      "its regret"};
+    report_table t = {.arena = c->arena, .n_columns = 12, .header = header};
     for (int32_t i = 0; i < n; i++) {
         const of_model *m = &models[i];
-        report_table_cell(&t, "%.40s", m->model);
+        report_table_cell(&t, "%s",
+                          validate_short_path(c->arena, m->model, 48));
         report_table_cell(&t, "%d", m->plans);
         report_table_cell(&t, "%s", percent(c->arena, m->median));
-        report_table_cell(&t, "%s", percent(c->arena, m->bias));
+        report_table_cell(&t, "%s", percent(c->arena, m->mape));
+        report_table_cell(&t, "%+.1f %%", 100 * m->bias);
         report_table_cell(&t, "%s", percent(c->arena, m->replay));
         report_table_cell(&t, "%s", percent(c->arena, m->bytes));
         report_table_cell(&t, "%s",
@@ -289,7 +293,8 @@ static void model_table(cli *c, const of_model *models, int32_t n)
     }
     puts("");
     report_table_print(&t, stdout);
-    puts("replayed: the simulator with measured durations; noise: one run of "
+    puts("bias: the mean with its sign; replayed: the simulator with measured "
+         "durations; noise: one run of "
          "each plan as the prediction of its others");
 }
 
@@ -301,10 +306,10 @@ static void fill_json(cli *c, const reading *r, const of_model *models,
         const of_model *m = &models[i];
         json_object_set_new(
             sources, m->model,
-            json_pack("{s:f, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                      "mape", m->mape, "rows", m->plans, "runs", m->runs,
-                      "median", real_or_null(m->median), "replayed",
-                      real_or_null(m->replay), "mem_mape",
+            json_pack("{s:f, s:f, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                      "mape", m->mape, "bias", m->bias, "rows", m->plans,
+                      "runs", m->runs, "median", real_or_null(m->median),
+                      "replayed", real_or_null(m->replay), "mem_mape",
                       real_or_null(m->bytes), "tau", real_or_null(m->tau),
                       "regret", real_or_null(m->regret), "noise",
                       real_or_null(m->noise), "noise_tau",
@@ -339,6 +344,26 @@ static fs_status check_bound(cli *c, double median)
                    100 * median, 100 * most);
 }
 
+/* A point per plan, networks as series. */
+static fs_status draw(cli *c, const reading *r, const of_model *models,
+                      int32_t n)
+{
+    FS_VEC(report_scatter_point) points = {0};
+    const char **names = fs_new(c->arena, const char *, n);
+    for (int32_t k = 0; k < n; k++) {
+        names[k] = fs_printf(c->arena, "%s, %.1f %%",
+                             validate_short_path(c->arena, models[k].model, 48),
+                             100 * models[k].mape);
+        for (int32_t i = 0; i < r->plans.n; i++)
+            if (strcmp(r->plans.at[i].model, models[k].model) == 0)
+                fs_push(c->arena, &points,
+                        (report_scatter_point){r->plans.at[i].median,
+                                               r->plans.at[i].predicted, k});
+    }
+    return validate_draw(c, &(report_scatter){"predicted against measured",
+                                              points.n, n, points.at, names});
+}
+
 static fs_status score_all(cli *c, reading *r)
 {
     FS_VEC(of_model) models = {0};
@@ -366,8 +391,12 @@ static fs_status score_all(cli *c, reading *r)
         plan_table(c, r);
         model_table(c, models.at, models.n);
     }
-    cli_say(c, "\n%d plans that ran: median error %.1f %%, mean %.1f %%\n",
-            r->plans.n, 100 * median, 100 * sum / r->plans.n);
+    cli_say(c,
+            "\n%d plan%s that ran: median error %.1f %%, mean error %.1f %%\n",
+            r->plans.n, r->plans.n == 1 ? "" : "s", 100 * median,
+            100 * sum / r->plans.n);
+    if (c->args.output)
+        FS_TRY(draw(c, r, models.at, models.n));
     return check_bound(c, median);
 }
 
@@ -387,6 +416,18 @@ static fs_status read_runs(reading *r, const char *path)
 fs_status validate_runs(cli *c)
 {
     reading r = {.c = c, .within = ""};
+    if (c->args.source)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--source %.80s has no effect: it picks rows of a "
+                       "FILE.csv by their column `source`",
+                       c->args.source);
+    if (c->args.residuals)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--residuals %.80s has no effect: it is of a FILE.csv; "
+                       "`sim` takes runs from the database itself",
+                       c->args.residuals);
+    FS_TRY(validate_check_picture(c));
+    FS_TRY(cli_check_outputs(c, NULL, NULL));
     for (int i = 0; i < c->args.n_operands; i++) {
         const char *path = c->args.operands[i];
         if (c->args.n_operands > 1)

@@ -1,6 +1,6 @@
 /* How far predictions are off, and whether they put plans in their order. */
 #include "config.h"
-#include "cli/validate.h"
+#include "cli/validate_score.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,6 +21,15 @@ double validate_bytes_error(const validate_case *t,
     return (double)(t->of_process ? p->process_bytes : p->bytes) /
                t->measured_bytes -
            1;
+}
+
+validate_verdict validate_verdict_of(const validate_case *t,
+                                     const validate_prediction *p)
+{
+    const bool fits = p->process_bytes <= p->limit;
+    if (t->out_of_memory)
+        return fits ? VALIDATE_MISSED : VALIDATE_FORESEEN;
+    return fits ? VALIDATE_FITS : VALIDATE_ALARM;
 }
 
 /* ---- rows told from rows of fewer devices ---- */
@@ -59,8 +68,8 @@ static bool goes_before(const validate_case *cases, int32_t a, int32_t b)
     return x < y || (x == y && a < b);
 }
 
-void validate_anchor(const validate_case *cases, int32_t n,
-                     validate_prediction *predicted)
+void validate_find_anchors(const validate_case *cases, int32_t n,
+                           validate_prediction *predicted)
 {
     for (int32_t i = 0; i < n; i++)
         predicted[i].anchor = -1;
@@ -77,6 +86,19 @@ void validate_anchor(const validate_case *cases, int32_t n,
         predicted[i].anchor = from;
         predicted[from].is_anchor = true;
     }
+}
+
+double validate_pace(const validate_case *cases,
+                     const validate_prediction *predicted, int32_t i)
+{
+    const int32_t from = predicted[i].is_anchor ? i : predicted[i].anchor;
+    return from < 0 ? 1 : cases[from].measured_s / predicted[from].iteration_s;
+}
+
+void validate_tell_from(const validate_case *cases, int32_t n,
+                   const validate_prediction *paced,
+                   validate_prediction *predicted)
+{
     /* an anchor has none itself: it is the first of its family */
     for (int32_t i = 0; i < n; i++) {
         const int32_t from = predicted[i].anchor;
@@ -86,8 +108,9 @@ void validate_anchor(const validate_case *cases, int32_t n,
                               (double)cases[from].recipe.micro_batches;
         const double first_s = cases[from].measured_s * rounds;
         const double more_s =
-            predicted[i].iteration_s - predicted[from].iteration_s * rounds;
-        predicted[i].iteration_s = fmax(first_s + more_s, LEAST * first_s);
+            paced[i].iteration_s - paced[from].iteration_s * rounds;
+        predicted[i].iteration_s =
+            fmax(fmax(first_s + more_s, LEAST * first_s), paced[i].host_s);
     }
 }
 
@@ -164,7 +187,7 @@ static bool is_stated(const validate_case *t)
 }
 
 typedef struct sums {
-    double error, absolute, nearest, bytes;
+    double error, absolute, ran, nearest, bytes;
     int32_t n_nearest;
 } sums;
 
@@ -185,6 +208,8 @@ static void add_case(const validate_case *cases,
     s->rows++;
     sum->error += error;
     sum->absolute += fabs(error);
+    s->simulated += cases[i].simulated;
+    sum->ran += cases[i].simulated ? 0 : fabs(error);
     s->worst = fmax(s->worst, fabs(error));
     if (isnan(nearest))
         return;
@@ -202,6 +227,8 @@ static validate_score score_source(const validate_case *cases,
         if (strcmp(cases[i].row->source, source) == 0)
             add_case(cases, predicted, n, i, &s, &sum);
     s.mape = s.rows ? sum.absolute / s.rows : NAN;
+    s.runs_mape =
+        s.rows > s.simulated ? sum.ran / (s.rows - s.simulated) : NAN;
     s.bias = s.rows ? sum.error / s.rows : NAN;
     s.nearest = sum.n_nearest ? sum.nearest / sum.n_nearest : NAN;
     s.bytes_mape = s.n_bytes ? sum.bytes / s.n_bytes : NAN;
@@ -246,6 +273,17 @@ void validate_order(const double *measured, const double *predicted, int32_t n,
     out->regret = measured[chosen] / best - 1;
 }
 
+/* By tau, then by what its choice costs. */
+static int worse_order(const void *a, const void *b)
+{
+    const validate_group *x = a, *y = b;
+    if (x->tau != y->tau)
+        return x->tau < y->tau ? -1 : 1;
+    if (x->regret != y->regret)
+        return x->regret > y->regret ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
 static void find_groups(const validate_case *cases,
                         const validate_prediction *predicted, int32_t n,
                         fs_arena *arena, validate_scores *out)
@@ -259,7 +297,7 @@ static void find_groups(const validate_case *cases,
         if (!isnan(validate_error(&cases[i], &predicted[i])))
             name[i] = group_name(&cases[i], arena);
     for (int32_t i = 0; i < n; i++) {
-        validate_group group = {.name = name[i]};
+        validate_group group = {.name = name[i], .row = cases[i].row};
         int32_t found = 0;
         if (!name[i])
             continue;
@@ -277,6 +315,13 @@ static void find_groups(const validate_case *cases,
     }
     out->n_groups = groups.n;
     out->groups = groups.at;
+    out->tau = out->regret = groups.n ? 0 : NAN;
+    if (groups.n)
+        qsort(groups.at, (size_t)groups.n, sizeof *groups.at, worse_order);
+    for (int32_t k = 0; k < groups.n; k++) {
+        out->tau += groups.at[k].tau / groups.n;
+        out->regret += groups.at[k].regret / groups.n;
+    }
 }
 
 /* ---- all of it ---- */
@@ -303,8 +348,9 @@ validate_scores validate_score_all(const validate_case *cases,
                                    int32_t n, fs_arena *arena)
 {
     validate_scores out = {0};
-    double sum = 0, sources = 0, bytes = 0;
-    int32_t rows = 0, stated = 0, n_sources = 0, n_bytes = 0, done = 0;
+    double sum = 0, sources = 0, ran = 0, bytes = 0;
+    int32_t rows = 0, stated = 0, n_sources = 0, n_ran = 0, n_bytes = 0,
+            done = 0;
     find_sources(cases, predicted, n, arena, &out);
     find_groups(cases, predicted, n, arena, &out);
     for (int32_t k = 0; k < out.n_sources; k++) {
@@ -312,6 +358,10 @@ validate_scores validate_score_all(const validate_case *cases,
         stated += s->stated;
         n_bytes += s->n_bytes;
         bytes += s->n_bytes ? s->bytes_mape * s->n_bytes : 0;
+        if (s->rows > s->simulated) {
+            ran += s->runs_mape;
+            n_ran++;
+        }
         if (!s->rows)
             continue;
         rows += s->rows;
@@ -322,13 +372,12 @@ validate_scores validate_score_all(const validate_case *cases,
     for (int32_t i = 0; i < n; i++) {
         const bool predictable = !cases[i].skip && !predicted[i].failed;
         done += predictable;
-        if (!predictable || !cases[i].out_of_memory)
-            continue;
-        out.verdicts++;
-        out.right += predicted[i].process_bytes > predicted[i].limit;
+        if (predictable)
+            out.verdicts[validate_verdict_of(&cases[i], &predicted[i])]++;
     }
     out.mape = rows ? sum / rows : NAN;
     out.source_mape = n_sources ? sources / n_sources : NAN;
+    out.runs_mape = n_ran ? ran / n_ran : NAN;
     out.bytes_mape = n_bytes ? bytes / n_bytes : NAN;
     out.coverage = stated ? (double)done / stated : NAN;
     return out;

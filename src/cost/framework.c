@@ -37,6 +37,7 @@ static fs_status read_passes(const fs_json *in, const char *key, double high,
     return read_figure(&passes, "backward", high, err, &out[1]);
 }
 
+/* One that a file may leave out stays as it is. */
 static fs_status read_flag(const fs_json *in, const char *key, fs_err *err,
                            bool *out)
 {
@@ -102,34 +103,95 @@ static fs_status read_collectives(const fs_json *in, fs_err *err,
     return FS_OK;
 }
 
+/* Bytes moved per score and kernels, as usual and without the fused softmax. */
+static fs_status read_attention(const fs_json *in, fs_err *err,
+                                cost_framework *out)
+{
+    double kernels[2] = {1, 1}, unfused[2] = {1, 1}, multiple = 0;
+    FS_TRY(read_passes(in, "score_bytes", 1e3, err, out->score_bytes));
+    FS_TRY(read_passes(in, "attention_kernels", 1e3, err, kernels));
+    FS_TRY(read_figure(in, "fused_multiple", 1e3, err, &multiple));
+    FS_TRY(read_passes(in, "unfused_bytes", 1e3, err, out->unfused_bytes));
+    FS_TRY(read_passes(in, "unfused_kernels", 1e3, err, unfused));
+    out->fused_multiple = (int32_t)multiple;
+    for (int32_t k = 0; k < 2; k++) {
+        out->attention_kernels[k] = (int32_t)kernels[k];
+        out->unfused_kernels[k] = (int32_t)unfused[k];
+    }
+    return FS_OK;
+}
+
+static fs_status read_streams(const fs_json *in, fs_err *err,
+                              cost_framework *out)
+{
+    FS_TRY(read_flag(in, "overlaps", err, &out->overlaps));
+    if (fs_json_has(in, "overlaps"))
+        out->own_stream = out->overlaps;
+    return read_flag(in, "own_stream", err, &out->own_stream);
+}
+
+/* What a run may do otherwise than its framework usually does, each by itself.
+ */
+#define FIGURES                                                                \
+    "host_s", "step_s", "narrow", "overlaps", "own_stream",                    \
+        "accumulate_bytes", "update_bytes", "loss_bytes", "bucket_bytes",      \
+        "gradient_bytes", "gather_bps", "jitter", "fuses_norms",               \
+        "turns_images", "host_image_s"
+
+static fs_status read_figures(const fs_json *in, fs_err *err,
+                              cost_framework *out)
+{
+    FS_TRY(read_figure(in, "host_s", 1, err, &out->host_s));
+    FS_TRY(read_figure(in, "step_s", 1e3, err, &out->step_s));
+    FS_TRY(read_flag(in, "narrow", err, &out->narrow));
+    FS_TRY(read_streams(in, err, out));
+    FS_TRY(
+        read_figure(in, "accumulate_bytes", 1e3, err, &out->accumulate_bytes));
+    FS_TRY(read_figure(in, "update_bytes", 1e3, err, &out->update_bytes));
+    FS_TRY(read_figure(in, "loss_bytes", 1e4, err, &out->loss_bytes));
+    FS_TRY(read_figure(in, "bucket_bytes", 1e15, err, &out->bucket_bytes));
+    FS_TRY(read_figure(in, "gradient_bytes", 8, err, &out->gradient_bytes));
+    FS_TRY(read_figure(in, "gather_bps", 1e15, err, &out->gather_bps));
+    FS_TRY(read_figure(in, "jitter", 1, err, &out->jitter));
+    FS_TRY(read_flag(in, "fuses_norms", err, &out->fuses_norms));
+    FS_TRY(read_flag(in, "turns_images", err, &out->turns_images));
+    return read_figure(in, "host_image_s", 1, err, &out->host_image_s);
+}
+
+fs_status cost_framework_change(const fs_json *in, fs_err *err,
+                                cost_framework *out)
+{
+    static const char *const keys[] = {FIGURES, NULL};
+    FS_TRY(fs_json_keys(in, keys, err));
+    return read_figures(in, err, out);
+}
+
 static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                              cost_framework *out)
 {
-    static const char *const keys[] = {"name",
+    static const char *const keys[] = {FIGURES,
+                                       "name",
                                        "about",
                                        "sources",
                                        "matches",
-                                       "host_s",
-                                       "step_s",
                                        "attention",
                                        "score_bytes",
                                        "attention_kernels",
+                                       "fused_multiple",
+                                       "unfused_bytes",
+                                       "unfused_kernels",
                                        "extra_bytes",
-                                       "update_bytes",
-                                       "bucket_bytes",
-                                       "overlaps",
                                        "fragmentation",
                                        "context_bytes",
                                        "vocab_multiple",
                                        "attention_efficiency",
-                                       "narrow",
-                                       "accumulate_bytes",
-                                       "loss_bytes",
+                                       "wide_loss",
                                        "collectives",
-                                       "jitter",
-                                       "gather_bps",
-                                       "gradient_bytes",
+                                       "tensor_alone",
+                                       "gap_s",
+                                       "recomputes",
                                        "score_kept_bytes",
+                                       "weight_kept_bytes",
                                        "extra_kept_bytes",
                                        "score_depth",
                                        "transposes",
@@ -139,22 +201,23 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "even_stages",
                                        NULL};
     const char *attention;
-    double multiple = 1, kernels[2] = {1, 1};
+    double multiple = 1;
+    bool flag;
     FS_TRY(fs_json_keys(in, keys, err));
     FS_TRY(fs_json_strdup(in, "name", arena, err, &out->name));
     FS_TRY(fs_json_strdup(in, "about", arena, err, &out->about));
     FS_TRY(read_matches(in, arena, err, out));
     FS_TRY(read_collectives(in, err, out));
+    FS_TRY(fs_json_bool(in, "narrow", err, &flag));
+    FS_TRY(fs_json_bool(in, "overlaps", err, &flag));
     FS_TRY(read_runs(in, err, out));
-    FS_TRY(read_figure(in, "host_s", 1, err, &out->host_s));
-    FS_TRY(read_figure(in, "step_s", 1e3, err, &out->step_s));
+    FS_TRY(read_figures(in, err, out));
     FS_TRY(fs_json_text(in, "attention", err, &attention));
     out->attention_apart = strcmp(attention, "apart") == 0;
     if (!out->attention_apart && strcmp(attention, "fused") != 0)
         return fs_json_fail(in, "attention", err,
                             "is '%s', must be apart or fused", attention);
-    FS_TRY(read_passes(in, "score_bytes", 1e3, err, out->score_bytes));
-    FS_TRY(read_passes(in, "attention_kernels", 1e3, err, kernels));
+    FS_TRY(read_attention(in, err, out));
     FS_TRY(read_passes(in, "extra_bytes", 1e4, err, out->extra_bytes));
     FS_TRY(read_passes(in, "attention_efficiency", 4, err,
                        out->attention_efficiency));
@@ -163,26 +226,20 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(read_flag(in, "joins_products", err, &out->joins_products));
     FS_TRY(
         read_flag(in, "takes_first_gradient", err, &out->takes_first_gradient));
-    FS_TRY(fs_json_bool(in, "narrow", err, &out->narrow));
-    FS_TRY(read_figure(in, "loss_bytes", 1e4, err, &out->loss_bytes));
-    FS_TRY(
-        read_figure(in, "accumulate_bytes", 1e3, err, &out->accumulate_bytes));
-    FS_TRY(read_figure(in, "update_bytes", 1e3, err, &out->update_bytes));
-    FS_TRY(read_figure(in, "gather_bps", 1e15, err, &out->gather_bps));
-    FS_TRY(read_figure(in, "bucket_bytes", 1e15, err, &out->bucket_bytes));
-    FS_TRY(read_figure(in, "gradient_bytes", 8, err, &out->gradient_bytes));
-    FS_TRY(read_figure(in, "jitter", 1, err, &out->jitter));
-    FS_TRY(fs_json_bool(in, "overlaps", err, &out->overlaps));
+    FS_TRY(read_flag(in, "tensor_alone", err, &out->tensor_alone));
+    FS_TRY(read_figure(in, "gap_s", 1, err, &out->gap_s));
+    FS_TRY(read_flag(in, "recomputes", err, &out->recomputes));
+    FS_TRY(read_flag(in, "wide_loss", err, &out->wide_loss));
     FS_TRY(
         read_figure(in, "score_kept_bytes", 1e3, err, &out->score_kept_bytes));
+    FS_TRY(
+        read_figure(in, "weight_kept_bytes", 8, err, &out->weight_kept_bytes));
     FS_TRY(
         read_figure(in, "extra_kept_bytes", 1e3, err, &out->extra_kept_bytes));
     FS_TRY(read_figure(in, "context_bytes", 1e12, err, &out->context_bytes));
     FS_TRY(read_figure(in, "fragmentation", 1, err, &out->fragmentation));
     FS_TRY(read_figure(in, "vocab_multiple", 1e6, err, &multiple));
     out->vocab_multiple = (int64_t)fmax(1, multiple);
-    for (int32_t k = 0; k < 2; k++)
-        out->attention_kernels[k] = (int32_t)kernels[k];
     return FS_OK;
 }
 
@@ -194,6 +251,7 @@ fs_status cost_framework_read(const char *path, fs_arena *arena, fs_err *err,
     fs_json in = fs_json_root(path, root);
     *out = (cost_framework){.attention_efficiency = {1, 1},
                             .transposes = {1, 1},
+                            .recomputes = true,
                             .cuts_tensors = true,
                             .cuts_layers = true,
                             .vocab_multiple = 1};

@@ -4,6 +4,7 @@
 #ifndef FS_COST_FRAMEWORK_H
 #define FS_COST_FRAMEWORK_H
 
+#include "base/json.h"
 #include "cost/cost.h"
 
 /* Every figure has its unit in its name and its source in the file's `sources`,
@@ -26,6 +27,11 @@ typedef struct cost_framework {
     double score_bytes[2]; /* moved per score by those that are no products, in
                               the forward and in the backward pass */
     int32_t attention_kernels[2];
+    /* Where samples times heads of a rank are no multiple of that softmax is
+     * not fused, and both are these; 0: always fused */
+    int32_t fused_multiple;
+    double unfused_bytes[2];
+    int32_t unfused_kernels[2];
     double attention_efficiency[2]; /* of matmul's, where it is one kernel, */
     double score_depth;  /* whose scores take as if heads were deeper by that:
                             exponentials beside the products */
@@ -54,18 +60,44 @@ typedef struct cost_framework {
      * floats; 0: as the plan has it */
     double gradient_bytes;
     bool overlaps;
-    double jitter; /* relative deviation of a rank's passes: ranks that meet
-                      wait for the slowest of them */
+    bool own_stream;   /* collectives of passes run beside what needs them not;
+                          as `overlaps` where the file tells nothing */
+    bool tensor_alone; /* but with tensor parallel ranks all collectives are on
+                          the stream of compute */
+    /* A step that was put together of kernels profiled one at a time: each
+     * ends so long before the next begins, and collectives come on top;
+     * 0: it was run */
+    double gap_s;
+    bool recomputes; /* where a row tells so */
+    double jitter;   /* relative deviation of a rank's passes: ranks that meet
+                        wait for the slowest of them */
+    /* Convolutional networks. Where they are of 16-bit floats ReLU, and the
+     * addition before it, are part of the batch norm's kernels */
+    bool fuses_norms;
+    /* Activations lie channel by channel, but tensor cores take them pixel by
+     * pixel: each convolution turns what it reads and writes */
+    bool turns_images;
+    /* Seconds of a host's core per image that is decoded there; 0: elsewhere */
+    double host_image_s;
+    /* How many times as long as predicted its kernels were measured to take; 0:
+     * as long as predicted */
+    double pace;
     /* Memory beside what is live: of the context and its libraries, and what
      * the allocator loses */
-    double score_kept_bytes; /* per score of attention apart, for backward */
-    double extra_kept_bytes; /* per element that a norm takes, for backward */
+    bool wide_loss; /* though narrow: logits are floats, and their gradient */
+    double weight_kept_bytes; /* per parameter of a network of 16-bit floats:
+                                 weights beside those that are updated */
+    double score_kept_bytes;  /* per score of attention apart, for backward */
+    double extra_kept_bytes;  /* per element that a norm takes, for backward */
     double context_bytes, fragmentation;
 } cost_framework;
 
 /* FS_INVALID names the file and the field. */
 fs_status cost_framework_read(const char *path, fs_arena *arena, fs_err *err,
                               cost_framework *out);
+/* Its figures that the object has; FS_INVALID names what is none. */
+fs_status cost_framework_change(const fs_json *in, fs_err *err,
+                                cost_framework *out);
 /* By name; FS_INVALID lists those that there are. */
 fs_status cost_framework_open(const char *name, const char *data_dir,
                               fs_arena *arena, fs_err *err,

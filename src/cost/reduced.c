@@ -21,12 +21,13 @@ static bool is_reduction(const ir_graph *graph, const plan_task *task)
 
 typedef struct sums {
     double pass_s;                  /* kernels of a backward pass */
-    double beside_s;                /* collectives beside it */
+    double beside_s;                /* collectives beside it, */
+    double early_s, early_bytes;    /* of these reductions of gradients */
     double behind_s, last_s, bytes; /* reductions behind it; the last one */
 } sums;
 
 static sums sums_of(const ir_graph *graph, const plan_role *role,
-                    const plan_demand *demand)
+                    const double *gradient_bytes, const plan_demand *demand)
 {
     sums x = {0};
     for (int32_t i = 0; i < role->n_tasks; i++) {
@@ -35,38 +36,71 @@ static sums sums_of(const ir_graph *graph, const plan_role *role,
         if (is_reduction(graph, task)) {
             x.behind_s += s;
             x.last_s = s;
-            x.bytes +=
-                fmax((double)task->box.bytes_in, (double)task->box.bytes_out);
+            x.bytes += gradient_bytes[i];
         } else if (task->phase != PLAN_BACKWARD && task->phase != PLAN_WEIGHT)
             continue;
         else if (task->kind == PLAN_COMPUTE)
             x.pass_s += s;
-        else if (task->kind == PLAN_BOX && task->comm >= 0)
+        else if (task->kind == PLAN_BOX && task->comm >= 0) {
             x.beside_s += s;
+            x.early_s += gradient_bytes[i] > 0 ? s : 0;
+            x.early_bytes += gradient_bytes[i];
+        }
     }
     return x;
 }
 
+static void scale(plan_demand *d, double share)
+{
+    d->network_s *= share;
+    d->latency_s *= share;
+    d->launch_s *= share;
+    d->memory_s *= share;
+    d->total_s *= share;
+}
+
+/* What waits behind the pass: reductions there, or, where the plan has none,
+ * the first update. */
+static void wait_behind(const ir_graph *graph, const plan_role *role,
+                        const sums *x, double waits_s, plan_demand *demand)
+{
+    for (int32_t i = 0; i < role->n_tasks; i++) {
+        if (x->behind_s > 0 && is_reduction(graph, &role->tasks[i]))
+            scale(&demand[i], waits_s / x->behind_s);
+        if (x->behind_s > 0 || role->tasks[i].phase != PLAN_END ||
+            role->tasks[i].kind != PLAN_COMPUTE)
+            continue;
+        demand[i].launch_s += waits_s;
+        demand[i].total_s += waits_s;
+        return;
+    }
+}
+
+static double part(double some, double all)
+{
+    return all > 0 ? fmin(1, some / all) : 1;
+}
+
 void cost_reduce_meanwhile(const cost_framework *framework,
                            const ir_graph *graph, const plan_role *role,
+                           const double *gradient_bytes, bool once,
                            plan_demand *demand)
 {
-    const sums x = sums_of(graph, role, demand);
-    if (!framework->overlaps || !(x.behind_s > 0))
+    const sums x = sums_of(graph, role, gradient_bytes, demand);
+    const double bucket = framework->bucket_bytes;
+    if (!framework->overlaps || !(x.behind_s + x.early_s > 0))
         return;
-    const double bucket_s =
-        x.behind_s * fmin(1, framework->bucket_bytes / x.bytes);
-    const double waits_s = fmax(fmax(x.last_s, bucket_s),
-                                x.behind_s - fmax(0, x.pass_s - x.beside_s));
-    const double share = fmin(1, waits_s / x.behind_s);
-    for (int32_t i = 0; i < role->n_tasks; i++) {
-        plan_demand *d = &demand[i];
-        if (!is_reduction(graph, &role->tasks[i]))
-            continue;
-        d->network_s *= share;
-        d->latency_s *= share;
-        d->launch_s *= share;
-        d->memory_s *= share;
-        d->total_s *= share;
-    }
+    const double waits_s = fmin(
+        x.behind_s, fmax(fmax(x.last_s, x.behind_s * part(bucket, x.bytes)),
+                         x.behind_s - fmax(0, x.pass_s - x.beside_s)));
+    /* of one micro-batch the plan has reductions in the pass too, each as soon
+     * as its gradient is there; a bucket's are there when its last one is, and
+     * the last bucket's when the pass is over */
+    const double last_s =
+        (x.behind_s + x.early_s) * part(bucket, x.bytes + x.early_bytes);
+    const double held_s = once ? fmin(x.early_s, fmax(0, last_s - waits_s)) : 0;
+    for (int32_t i = 0; i < role->n_tasks && held_s > 0; i++)
+        if (gradient_bytes[i] > 0 && role->tasks[i].phase != PLAN_END)
+            scale(&demand[i], 1 - held_s / x.early_s);
+    wait_behind(graph, role, &x, waits_s + held_s, demand);
 }

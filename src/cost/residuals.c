@@ -7,12 +7,8 @@
 
 /* Of what is told: each regime leaves out what its row here does. */
 static const struct {
-    bool network, device, scale;
-} told[] = {{true, true, true},
-            {true, true, false},
-            {true, false, true},
-            {true, false, false},
-            {false, false, false}};
+    bool scale, framework;
+} told[] = {{true, true}, {false, true}, {true, false}, {false, false}};
 enum { N_TOLD = sizeof told / sizeof told[0] };
 
 const char *cost_scale_name(int32_t devices, int32_t nodes)
@@ -20,6 +16,13 @@ const char *cost_scale_name(int32_t devices, int32_t nodes)
     return devices < 2 ? "one device"
            : nodes < 2 ? "one node"
                        : "several nodes";
+}
+
+const char *cost_precision_name(const char *precision, bool tf32)
+{
+    if (precision && strcmp(precision, "fp32") != 0)
+        return "16-bit";
+    return tf32 ? "tf32" : "fp32";
 }
 
 static int compare_doubles(const void *a, const void *b)
@@ -57,20 +60,31 @@ static bool same(const char *a, const char *b)
     return !a || (b && strcmp(a, b) == 0);
 }
 
-static bool is_of(const cost_residual *r, const char *network,
-                  const char *device, const char *scale)
+static bool is_of(const cost_residual *r, const cost_measured *run)
 {
-    return same(r->network, network) && same(r->device, device) &&
-           same(r->scale, scale);
+    return same(r->network, run->network) &&
+           same(r->precision, run->precision) && same(r->device, run->device) &&
+           same(r->scale, run->scale) && same(r->framework, run->framework);
+}
+
+static cost_residual regime_of(const cost_measured *run, int t)
+{
+    return (cost_residual){.network = run->network,
+                           .precision = run->precision,
+                           .device = run->device,
+                           .scale = told[t].scale ? run->scale : NULL,
+                           .framework =
+                               told[t].framework ? run->framework : NULL};
 }
 
 static bool is_known(const cost_residuals *all, const cost_residual *r)
 {
+    const cost_measured as_run = {r->network, r->precision, r->device,
+                                  r->scale,   r->framework, 0};
     for (int32_t i = 0; i < all->n; i++) {
         const cost_residual *one = &all->at[i];
-        if (!one->network == !r->network && !one->device == !r->device &&
-            !one->scale == !r->scale &&
-            is_of(one, r->network, r->device, r->scale))
+        if (!one->scale == !r->scale && !one->framework == !r->framework &&
+            is_of(one, &as_run))
             return true;
     }
     return false;
@@ -83,15 +97,17 @@ static void add_regime(const cost_measured *runs, int32_t n,
     double *ratios = fs_new(arena, double, n);
     int32_t found = 0;
     for (int32_t i = 0; i < n; i++)
-        if (is_of(regime, runs[i].network, runs[i].device, runs[i].scale))
+        if (is_of(regime, &runs[i]))
             ratios[found++] = runs[i].ratio;
-    cost_residual made = cost_residual_of(ratios, found, arena);
+    const cost_residual made = cost_residual_of(ratios, found, arena);
     if (!made.rows)
         return;
-    made.network = regime->network;
-    made.device = regime->device;
-    made.scale = regime->scale;
-    out->at[out->n++] = made;
+    cost_residual *add = &out->at[out->n++];
+    *add = *regime;
+    add->rows = made.rows;
+    add->low = made.low;
+    add->median = made.median;
+    add->high = made.high;
 }
 
 void cost_residuals_make(const cost_measured *runs, int32_t n, fs_arena *arena,
@@ -101,21 +117,17 @@ void cost_residuals_make(const cost_measured *runs, int32_t n, fs_arena *arena,
     out->at = fs_new(arena, cost_residual, N_TOLD * n + 1);
     for (int t = 0; t < N_TOLD; t++)
         for (int32_t i = 0; i < n; i++) {
-            const cost_residual regime = {
-                .network = told[t].network ? runs[i].network : NULL,
-                .device = told[t].device ? runs[i].device : NULL,
-                .scale = told[t].scale ? runs[i].scale : NULL};
+            const cost_residual regime = regime_of(&runs[i], t);
             if (!is_known(out, &regime))
                 add_regime(runs, n, &regime, arena, out);
         }
 }
 
 const cost_residual *cost_residuals_find(const cost_residuals *residuals,
-                                         const char *network,
-                                         const char *device, const char *scale)
+                                         const cost_measured *asked)
 {
     for (int32_t i = 0; i < residuals->n; i++)
-        if (is_of(&residuals->at[i], network, device, scale))
+        if (is_of(&residuals->at[i], asked))
             return &residuals->at[i];
     return NULL;
 }
@@ -144,20 +156,29 @@ static fs_status read_ratio(const fs_json *in, const char *key, fs_err *err,
 static fs_status read_regime(const fs_json *list, size_t i, fs_arena *arena,
                              fs_err *err, cost_residual *out)
 {
-    static const char *const keys[] = {"network", "device", "scale", "rows",
-                                       "low",     "median", "high",  NULL};
+    static const char *const keys[] = {
+        "network", "precision", "device", "scale", "framework",
+        "rows",    "low",       "median", "high",  NULL};
     fs_json in;
     int64_t rows;
     FS_TRY(fs_json_item(list, i, err, &in));
     FS_TRY(fs_json_keys(&in, keys, err));
-    FS_TRY(read_text(&in, "network", arena, err, &out->network));
-    FS_TRY(read_text(&in, "device", arena, err, &out->device));
+    FS_TRY(fs_json_strdup(&in, "network", arena, err, &out->network));
+    FS_TRY(fs_json_strdup(&in, "precision", arena, err, &out->precision));
+    FS_TRY(fs_json_strdup(&in, "device", arena, err, &out->device));
     FS_TRY(read_text(&in, "scale", arena, err, &out->scale));
+    FS_TRY(read_text(&in, "framework", arena, err, &out->framework));
     FS_TRY(fs_json_int(&in, "rows", 1, INT32_MAX, err, &rows));
     out->rows = (int32_t)rows;
     FS_TRY(read_ratio(&in, "low", err, &out->low));
     FS_TRY(read_ratio(&in, "median", err, &out->median));
-    return read_ratio(&in, "high", err, &out->high);
+    FS_TRY(read_ratio(&in, "high", err, &out->high));
+    if (out->low <= out->median && out->median <= out->high)
+        return FS_OK;
+    return fs_json_fail(&in, "low", err,
+                        "is %g, with a median of %g and a high of %g: they "
+                        "must not fall",
+                        out->low, out->median, out->high);
 }
 
 static fs_status read_all(const fs_json *in, fs_arena *arena, fs_err *err,
@@ -200,12 +221,13 @@ json_t *cost_residuals_json(const cost_residuals *residuals)
     for (int32_t i = 0; i < residuals->n; i++) {
         const cost_residual *r = &residuals->at[i];
         json_t *row = json_object();
-        if (r->network)
-            fs_json_set_text(row, "network", r->network);
-        if (r->device)
-            fs_json_set_text(row, "device", r->device);
+        fs_json_set_text(row, "network", r->network);
+        fs_json_set_text(row, "precision", r->precision);
+        fs_json_set_text(row, "device", r->device);
         if (r->scale)
             fs_json_set_text(row, "scale", r->scale);
+        if (r->framework)
+            fs_json_set_text(row, "framework", r->framework);
         fs_json_set_int(row, "rows", r->rows);
         fs_json_set_real(row, "low", rounded(r->low));
         fs_json_set_real(row, "median", rounded(r->median));

@@ -7,12 +7,16 @@
 #include "base/json.h"
 #include "base/status.h"
 
-/* Eight of ten measured runs took `low` to `high` times what was predicted. A
- * name of NULL: of any. */
+/* Eight of ten measured runs took `low` to `high` times what was predicted.
+ * Network, precision and device are always told: runs of another one say
+ * nothing. */
 typedef struct cost_residual {
-    const char *network; /* "transformer", "cnn" */
-    const char *device;  /* "a100-sxm4-80g" */
-    const char *scale;   /* "one device", "one node", "several nodes" */
+    const char *network;   /* "transformer", "cnn" */
+    const char *precision; /* "16-bit", "tf32", "fp32" */
+    const char *device;    /* "a100-sxm4-80g" */
+    const char
+        *scale; /* "one device", "one node", "several nodes"; NULL: any */
+    const char *framework; /* "megatron-lm"; NULL: any */
     int32_t rows;
     double low, median, high;
 } cost_residual;
@@ -21,13 +25,14 @@ typedef struct cost_residuals {
     cost_residual *at; /* what is told more of first */
 } cost_residuals;
 
-/* One measured run. */
+/* One measured run, or (without a ratio) one asked for. */
 typedef struct cost_measured {
-    const char *network, *device, *scale;
-    double ratio; /* measured over predicted */
+    const char *network, *precision, *device, *scale;
+    const char *framework; /* NULL: our own runtime */
+    double ratio;          /* measured over predicted */
 } cost_measured;
-/* Regimes of `fewest` rows and more, by what is told of a run: all of it,
- * without its device, without its scale, nothing. */
+/* Regimes of COST_FEWEST_RESIDUALS runs and more, by what is told of a run: all
+ * of it, without its scale, without its framework, without both. */
 enum { COST_FEWEST_RESIDUALS = 8 };
 void cost_residuals_make(const cost_measured *runs, int32_t n, fs_arena *arena,
                          cost_residuals *out);
@@ -36,11 +41,13 @@ cost_residual cost_residual_of(const double *ratios, int32_t n,
                                fs_arena *arena);
 /* The first that this is one of; NULL: none is. */
 const cost_residual *cost_residuals_find(const cost_residuals *residuals,
-                                         const char *network,
-                                         const char *device, const char *scale);
+                                         const cost_measured *asked);
+/* "16-bit" of bf16 and fp16, "fp32" of NULL. */
+const char *cost_precision_name(const char *precision, bool tf32);
 /* "one device", "one node", "several nodes" */
 const char *cost_scale_name(int32_t devices, int32_t nodes);
 
+/* FS_INVALID names the file and the field. */
 fs_status cost_residuals_read(const char *file, fs_arena *arena, fs_err *err,
                               cost_residuals *out);
 json_t *cost_residuals_json(const cost_residuals *residuals);

@@ -5,6 +5,7 @@
 #include "config.h"
 #include "cost/framework.h"
 #include "cost/joined.h"
+#include "cost/normed.h"
 #include "cost/parts.h"
 #include "cost/reduced.h"
 
@@ -24,6 +25,7 @@ typedef struct under {
     int32_t n_variables;
     const int32_t *variables; /* tensors */
     bool mixed;               /* the network has 16-bit floats */
+    const bool *normed;       /* [tensors]: a batch norm reads it */
 } under;
 
 static double moving_s(const under *u, double bytes)
@@ -46,6 +48,18 @@ static double products_s(const under *u, const ir_work *work, bool backward)
                      weighed = {p->groups, p->rows, p->depth, p->columns};
     return (backward ? 2 : 1) * (cost_product_at(u->device, work, p) +
                                  cost_product_at(u->device, work, &weighed));
+}
+
+/* Kernels of attention apart, and bytes that they move per score. */
+static int32_t attention_kernels(const under *u, const ir_product *p,
+                                 bool backward, double *score_bytes)
+{
+    const cost_framework *f = u->framework;
+    const bool fused = !f->fused_multiple || p->groups % f->fused_multiple == 0;
+    *score_bytes =
+        fused ? f->score_bytes[backward] : f->unfused_bytes[backward];
+    return fused ? f->attention_kernels[backward]
+                 : f->unfused_kernels[backward];
 }
 
 /* Rows of a tile of fused attention's scores. */
@@ -83,10 +97,11 @@ static void time_attention(const under *u, const plan_task *task, bool backward,
     }
     const double scores =
         (double)p->groups * (double)p->rows * (double)p->columns;
-    const int32_t kernels = f->attention_kernels[backward];
+    double score_bytes;
+    const int32_t kernels = attention_kernels(u, p, backward, &score_bytes);
     out->launch_s = kernels * u->device->launch_s;
     out->compute_s = products_s(u, &work, backward);
-    out->memory_s = moving_s(u, scores * f->score_bytes[backward]);
+    out->memory_s = moving_s(u, scores * score_bytes);
     out->total_s = out->launch_s + out->compute_s + out->memory_s;
 }
 
@@ -160,6 +175,36 @@ static void time_narrow(const under *u, const ir_node *node,
     out->total_s = out->launch_s + fmax(out->memory_s, out->compute_s);
 }
 
+/* On tensor cores: 16-bit floats, or floats as tf32. */
+static bool on_tensor_cores(const under *u)
+{
+    return u->mixed || u->device->uses_tf32;
+}
+
+static void time_normed(const under *u, const ir_node *node,
+                        const ir_work *work, plan_demand *out)
+{
+    const double times =
+        cost_normed_share(u->framework, u->graph, u->normed, node, u->mixed);
+    if (times <= 0) {
+        *out = (plan_demand){.on_core = out->on_core};
+        return;
+    }
+    const bool tensor_cores = on_tensor_cores(u);
+    const double fewer = tensor_cores ? 1 : cost_minimal_times(u->graph, node);
+    if (times != 1 || fewer != 1) {
+        out->memory_s *= times;
+        out->compute_s /= fewer;
+        out->total_s = out->launch_s + fmax(out->memory_s, out->compute_s);
+    }
+    if (!u->framework->turns_images || !tensor_cores)
+        return;
+    const double turned_s =
+        moving_s(u, cost_turned_bytes(u->graph, node, work));
+    out->memory_s += turned_s;
+    out->total_s += turned_s;
+}
+
 /* Where products take strided views, few of the copies are left. */
 static void time_transpose(const under *u, const plan_task *task,
                            plan_demand *out)
@@ -197,8 +242,9 @@ static void time_compute(const under *u, const plan_task *task,
         time_transpose(u, task, out);
     else if (has_one_gradient(u, node))
         *out = (plan_demand){.on_core = out->on_core};
-    if (u->framework->narrow)
+    if (u->framework->narrow && u->mixed)
         time_narrow(u, node, &work, out);
+    time_normed(u, node, &work, out);
     if (node->op == IR_OP_weight_grad)
         more = moving_s(u, u->framework->accumulate_bytes *
                                (double)work.product.rows *
@@ -231,8 +277,10 @@ static void time_bucket(const under *u, const plan_task *task, plan_demand *out)
     const double bytes =
         fmax((double)task->box.bytes_in, (double)task->box.bytes_out);
     const double wide = wide_on_the_way(u, task);
+    /* an all-reduce takes in what a reduce-scatter and an all-gather do */
+    const double taken = task->box.kind == PLAN_ALL_REDUCE ? 2 : 1;
     const double least_s = u->framework->gather_bps > 0
-                               ? wide * bytes / u->framework->gather_bps
+                               ? taken * wide * bytes / u->framework->gather_bps
                                : 0;
     const double network_s = fmax(out->network_s * wide, least_s);
     out->total_s += network_s - out->network_s;
@@ -255,11 +303,31 @@ static double kernels_of(const under *u, const plan_task *task)
     const ir_op_kind op = u->graph->nodes.at[task->node].op;
     if (u->demand[at].total_s <= 0)
         return 0;
-    if (!u->framework->attention_apart)
+    if (!u->framework->attention_apart ||
+        (op != IR_OP_attention && op != IR_OP_attention_grad))
         return u->kernels[at];
-    return op == IR_OP_attention        ? u->framework->attention_kernels[0]
-           : op == IR_OP_attention_grad ? u->framework->attention_kernels[1]
-                                        : u->kernels[at];
+    const ir_work work = work_of(u, task);
+    double score_bytes;
+    return attention_kernels(u, &work.product, op == IR_OP_attention_grad,
+                             &score_bytes);
+}
+
+/* Of kernels profiled one at a time: none begins before the last has ended and
+ * the host has started it; collectives come on top. */
+static void put_together(const under *u)
+{
+    for (int32_t i = 0; i < u->role->n_tasks; i++) {
+        const plan_task *task = &u->role->tasks[i];
+        plan_demand *d = &u->demand[i];
+        const double kernels = kernels_of(u, task);
+        if (task->kind != PLAN_COMPUTE || !(kernels > 0) ||
+            task->phase == PLAN_BEGIN || task->phase == PLAN_END)
+            continue;
+        const double more = fmax(kernels * u->framework->gap_s,
+                                 kernels * u->framework->host_s - d->total_s);
+        d->launch_s += more;
+        d->total_s += more;
+    }
 }
 
 /* Per phase: no less than the host takes. */
@@ -287,11 +355,12 @@ static void bound_by_host(const under *u)
     }
 }
 
-/* Who meets others waits for the slowest. */
+/* Who meets others waits for the slowest; and a pace that was measured. */
 static void wait_for_slowest(const under *u)
 {
+    const double pace = u->framework->pace > 0 ? u->framework->pace : 1;
     const double times =
-        1 + u->framework->jitter * hw_slowest_of(u->role->n_ranks);
+        pace * (1 + u->framework->jitter * hw_slowest_of(u->role->n_ranks));
     for (int32_t i = 0; i < u->role->n_tasks; i++) {
         plan_demand *d = &u->demand[i];
         if (u->role->tasks[i].kind != PLAN_COMPUTE)
@@ -334,6 +403,23 @@ static const int32_t *list_variables(const ir_graph *graph, fs_arena *arena,
     return list.at;
 }
 
+/* Of the gradients that collectives reduce, as they are on the way: [tasks]. */
+static const double *gradients_reduced(const under *u, fs_arena *arena)
+{
+    double *bytes = fs_new(arena, double, u->role->n_tasks);
+    for (int32_t i = 0; i < u->role->n_tasks; i++) {
+        const plan_task *task = &u->role->tasks[i];
+        if (task->kind == PLAN_BOX && task->comm >= 0 &&
+            (task->box.kind == PLAN_ALL_REDUCE ||
+             task->box.kind == PLAN_REDUCE_SCATTER) &&
+            has_shape_of_weights(u, task->tensor))
+            bytes[i] =
+                wide_on_the_way(u, task) *
+                fmax((double)task->box.bytes_in, (double)task->box.bytes_out);
+    }
+    return bytes;
+}
+
 static bool has_narrow(const ir_graph *graph)
 {
     for (int32_t i = 0; i < graph->tensors.n; i++)
@@ -352,6 +438,7 @@ plan_timing *cost_timing_under(const cost_framework *framework,
     int32_t n_variables;
     const int32_t *variables = list_variables(graph, arena, &n_variables);
     const bool mixed = has_narrow(graph);
+    const bool *normed = cost_normed_inputs(graph, arena);
     for (int32_t r = 0; r < p->n_roles; r++) {
         const plan_role *role = &p->roles[r];
         under u = {.framework = framework,
@@ -364,7 +451,8 @@ plan_timing *cost_timing_under(const cost_framework *framework,
                    .kernels = fs_new(arena, double, role->n_tasks),
                    .n_variables = n_variables,
                    .variables = variables,
-                   .mixed = mixed};
+                   .mixed = mixed,
+                   .normed = normed};
         const int32_t g = cost_groups_of(model, u.stage).first;
         u.device = &cost_cluster(model)->groups[g].device;
         for (int32_t i = 0; i < role->n_tasks; i++)
@@ -379,9 +467,14 @@ plan_timing *cost_timing_under(const cost_framework *framework,
             else if (task->kind == PLAN_BOX && task->comm >= 0)
                 time_bucket(&u, task, &u.demand[i]);
         }
-        bound_by_host(&u);
+        if (framework->gap_s > 0)
+            put_together(&u);
+        else
+            bound_by_host(&u);
         wait_for_slowest(&u);
-        cost_reduce_meanwhile(framework, graph, role, u.demand);
+        cost_reduce_meanwhile(framework, graph, role,
+                              gradients_reduced(&u, arena),
+                              p->micro_batches == 1, u.demand);
         add_step(&u);
     }
     return timing;

@@ -55,52 +55,104 @@ static int32_t list_some(plan_actors *a, const int32_t *regs, int32_t n_regs,
     return at;
 }
 
-static void list_registers(plan_actors *a, fs_arena *arena)
+/* What a task reads and writes, from here on in the list of all; returns where
+ * it ends. */
+static int32_t list_uses(plan_actors *a, const plan_task *task,
+                         plan_actor_uses *uses, int32_t at)
+{
+    uses->first = at;
+    at = list_some(a, task->in, task->n_in, false, at);
+    uses->n_in_each = at - uses->first;
+    at = list_some(a, task->in, task->n_in, true, at);
+    uses->n_in = at - uses->first;
+    at = list_some(a, task->out, task->n_out, false, at);
+    uses->n_out_each = at - uses->first - uses->n_in;
+    at = list_some(a, task->out, task->n_out, true, at);
+    uses->n_out = at - uses->first - uses->n_in;
+    return at;
+}
+
+/* Of n registers those that are counted. */
+static int16_t list_counted(plan_actors *a, const int32_t *regs, int32_t n,
+                            int32_t at)
+{
+    const int32_t first = at;
+    for (int32_t i = 0; i < n; i++)
+        if (!a->ordered[regs[i]])
+            a->counting[at++] = regs[i];
+    FS_ASSERT(at - first <= INT16_MAX);
+    return (int16_t)(at - first);
+}
+
+static void list_of_tasks(plan_actors *a, fs_arena *arena)
 {
     const plan_role *role = a->role;
-    int32_t n = 0, buffers = 0;
+    int32_t n = 0, n_counting = 0;
     for (int32_t t = 0; t < role->n_tasks; t++)
         n += role->tasks[t].n_in + role->tasks[t].n_out;
     a->in_out = fs_new(arena, int32_t, n);
+    a->counting = fs_new(arena, int32_t, n);
     n = 0;
     for (int32_t t = 0; t < role->n_tasks; t++) {
-        const plan_task *task = &role->tasks[t];
-        plan_actor_task *its = &a->tasks[t];
-        its->first = n;
-        its->keeps_place = plan_task_keeps_place(role, a->leader, t);
-        n = list_some(a, task->in, task->n_in, false, n);
-        its->n_in_each = n - its->first;
-        n = list_some(a, task->in, task->n_in, true, n);
-        its->n_in = n - its->first;
-        n = list_some(a, task->out, task->n_out, false, n);
-        its->n_out_each = n - its->first - its->n_in;
-        n = list_some(a, task->out, task->n_out, true, n);
-        its->n_out = n - its->first - its->n_in;
+        plan_actor_uses *uses = &a->uses[t];
+        plan_actor_task *task = &a->tasks[t];
+        n = list_uses(a, &role->tasks[t], uses, n);
+        const int32_t *in = a->in_out + uses->first, *out = in + uses->n_in;
+        task->first = n_counting;
+        task->n_in = list_counted(a, in, uses->n_in_each, n_counting);
+        n_counting += task->n_in;
+        task->n_out = list_counted(a, out, uses->n_out_each, n_counting);
+        n_counting += task->n_out;
+        task->keeps_place = plan_task_keeps_place(role, a->leader, t);
+        task->ends =
+            uses->n_in > uses->n_in_each || uses->n_out > uses->n_out_each;
     }
+}
+
+static void list_registers(plan_actors *a, fs_arena *arena)
+{
+    const plan_role *role = a->role;
+    int32_t buffers = 0;
+    a->counted = fs_new(arena, int32_t, role->n_registers);
     for (int32_t r = 0; r < role->n_registers; r++) {
         const plan_register *reg = &role->registers[r];
         a->registers[r] =
             (plan_actor_register){.producer = reg->producer,
                                   .count = reg->count,
                                   .n_consumers = reg->n_consumers,
-                                  .first_buffer = buffers,
                                   .bytes = reg->persistent ? 0 : reg->bytes,
                                   .per_step = reg->per_step,
                                   .persistent = reg->persistent};
+        if (a->ordered[r])
+            continue;
+        a->registers[r].first_buffer = buffers;
+        a->counted[a->n_counted++] = r;
         buffers += reg->count;
     }
     a->readers = fs_new(arena, int32_t, buffers);
 }
 
+/* The last to read a piece lets go of it; if nobody does, who makes it. */
+static void add_releases(plan_actors *a)
+{
+    for (int32_t r = 0; r < a->role->n_registers; r++) {
+        const plan_register *reg = &a->role->registers[r];
+        const int32_t n = reg->n_consumers;
+        if (a->ordered[r])
+            a->tasks[n > 0 ? reg->consumers[n - 1] : reg->producer].releases +=
+                reg->bytes;
+    }
+}
+
 static void add_claims(plan_actors *a)
 {
     for (int32_t t = 0; t < a->role->n_tasks; t++) {
-        plan_actor_task *task = &a->tasks[t];
-        const int32_t *out = a->in_out + task->first + task->n_in;
-        for (int32_t i = 0; i < task->n_out; i++) {
+        plan_actor_uses *uses = &a->uses[t];
+        const int32_t *out = a->in_out + uses->first + uses->n_in;
+        for (int32_t i = 0; i < uses->n_out; i++) {
             const int64_t bytes = a->registers[out[i]].bytes;
-            task->claims += i < task->n_out_each ? bytes : 0;
-            task->claims_first += bytes;
+            a->tasks[t].claims += i < uses->n_out_each ? bytes : 0;
+            uses->claims_first += bytes;
         }
     }
 }
@@ -151,17 +203,19 @@ static int64_t hand_on(plan_actors *a, int32_t reg)
     return 0;
 }
 
-plan_actors *plan_actors_create(const plan *p, const plan_role *role,
-                                int64_t steps, fs_arena *arena)
+static plan_actors *create(const plan *p, const plan_role *role, int64_t steps,
+                           bool ordered, fs_arena *arena)
 {
-    plan_actors *a = fs_new(arena, plan_actors, 1);
+    plan_actors *a = fs_new_lines(arena, plan_actors, 1);
     a->plan = p;
     a->role = role;
     a->steps = steps;
+    a->ordered = fs_new(arena, bool, role->n_registers);
     a->produced = fs_new(arena, int64_t, role->n_registers);
     a->released = fs_new(arena, int64_t, role->n_registers);
-    a->registers = fs_new(arena, plan_actor_register, role->n_registers);
-    a->tasks = fs_new(arena, plan_actor_task, role->n_tasks);
+    a->registers = fs_new_lines(arena, plan_actor_register, role->n_registers);
+    a->tasks = fs_new_lines(arena, plan_actor_task, role->n_tasks);
+    a->uses = fs_new(arena, plan_actor_uses, role->n_tasks);
     a->cursor = fs_new(arena, plan_cursor, role->n_streams);
     a->leader = fs_new(arena, int32_t, role->n_streams);
     plan_stream_leaders(role, a->leader);
@@ -174,16 +228,32 @@ plan_actors *plan_actors_create(const plan *p, const plan_role *role,
         fs_new(arena, int32_t, (int64_t)role->n_streams * a->n_sections);
     a->first_slot = fs_new(arena, int32_t, a->n_sections);
     a->last_slot = fs_new(arena, int32_t, a->n_sections);
+    find_slots(a);
+    if (ordered)
+        plan_actors_find_ordered(a, arena);
+    list_of_tasks(a, arena);
     list_registers(a, arena);
     add_claims(a);
+    add_releases(a);
     for (int32_t r = 0; r < role->n_registers; r++)
         if (role->registers[r].persistent && role->registers[r].producer >= 0)
             hand_on(a, r); /* a variable has piece 0 from the start */
     link_tasks(a);
-    find_slots(a);
     for (int32_t s = 0; s < role->n_streams; s++)
         settle_cursor(a, s);
     return a;
+}
+
+plan_actors *plan_actors_create(const plan *p, const plan_role *role,
+                                int64_t steps, fs_arena *arena)
+{
+    return create(p, role, steps, false, arena);
+}
+
+plan_actors *plan_actors_create_ordered(const plan *p, const plan_role *role,
+                                        int64_t steps, fs_arena *arena)
+{
+    return create(p, role, steps, true, arena);
 }
 
 int32_t plan_actor_head(const plan_actors *a, int32_t stream)
@@ -225,12 +295,11 @@ int64_t plan_actor_offset(const plan_actors *a, int32_t stream, int32_t reg,
         r->per_step ? 0 : plan_actor_micro_batch(a, stream))];
 }
 
-/* Has all that the leader runs before it in the program been done? */
+/* It keeps a place: has all that the leader runs before it in the program been
+ * done? */
 static bool has_place(const plan_actors *a, int32_t stream)
 {
     const plan_cursor *c = &a->cursor[stream], *ahead;
-    if (!a->tasks[c->task].keeps_place)
-        return true;
     ahead = &a->cursor[a->leader[stream]];
     if (ahead->task < 0 || ahead->step != c->step)
         return ahead->task < 0 || ahead->step > c->step;
@@ -238,24 +307,45 @@ static bool has_place(const plan_actors *a, int32_t stream)
                                   : ahead->task > c->task;
 }
 
+static bool may_read_all(const plan_actors *a, const plan_cursor *c,
+                         const int32_t *regs, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (!plan_actor_may_read(a, c, regs[i]))
+            return false;
+    return true;
+}
+
+static bool may_write_all(const plan_actors *a, const plan_cursor *c,
+                          const int32_t *regs, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (!plan_actor_may_write(a, c, regs[i]))
+            return false;
+    return true;
+}
+
 bool plan_actor_ready(const plan_actors *a, int32_t stream)
 {
     const plan_cursor *c = &a->cursor[stream];
-    if (c->task < 0 || c->busy || !has_place(a, stream))
+    if (c->task < 0 || c->busy)
         return false;
     const plan_actor_task *task = &a->tasks[c->task];
-    const int32_t *in = a->in_out + task->first, *out = in + task->n_in;
+    if (task->keeps_place && !has_place(a, stream))
+        return false;
+    const int32_t *in = a->counting + task->first;
+    if (!may_read_all(a, c, in, task->n_in) ||
+        !may_write_all(a, c, in + task->n_in, task->n_out))
+        return false;
+    if (!task->ends || !plan_actor_first_firing(a, stream))
+        return true;
     /* What the first firing of a step found of the step is there since. */
-    const bool first = plan_actor_first_firing(a, stream);
-    const int32_t n_in = first ? task->n_in : task->n_in_each;
-    const int32_t n_out = first ? task->n_out : task->n_out_each;
-    for (int32_t i = 0; i < n_in; i++)
-        if (!plan_actor_may_read(a, c, in[i]))
-            return false;
-    for (int32_t i = 0; i < n_out; i++)
-        if (!plan_actor_may_write(a, c, out[i]))
-            return false;
-    return true;
+    const plan_actor_uses *uses = &a->uses[c->task];
+    in = a->in_out + uses->first;
+    return may_read_all(a, c, in + uses->n_in_each,
+                        uses->n_in - uses->n_in_each) &&
+           may_write_all(a, c, in + uses->n_in + uses->n_out_each,
+                         uses->n_out - uses->n_out_each);
 }
 
 /* By the place of their heads in the role's program. */
@@ -288,8 +378,10 @@ int64_t plan_actor_fire(plan_actors *a, int32_t stream)
     plan_cursor *c = &a->cursor[stream];
     FS_ASSERT(c->task >= 0 && !c->busy);
     c->busy = true;
-    return plan_actor_first_firing(a, stream) ? a->tasks[c->task].claims_first
-                                              : a->tasks[c->task].claims;
+    const plan_actor_task *task = &a->tasks[c->task];
+    return task->ends && plan_actor_first_firing(a, stream)
+               ? a->uses[c->task].claims_first
+               : task->claims;
 }
 
 /* A consumer that reads a per-step register every micro-batch lets go of it
@@ -318,20 +410,32 @@ void plan_actor_go_on(plan_actors *a, int32_t stream, int32_t next)
     settle_cursor(a, stream);
 }
 
+/* What happens once per step. */
+static int64_t end_step(plan_actors *a, const plan_cursor *c)
+{
+    const plan_actor_uses *uses = &a->uses[c->task];
+    const int32_t *in = a->in_out + uses->first, *out = in + uses->n_in;
+    int64_t bytes = 0;
+    for (int32_t i = uses->n_in_each; i < uses->n_in; i++)
+        bytes += release(a, c, in[i]);
+    for (int32_t i = uses->n_out_each; i < uses->n_out; i++)
+        bytes += hand_on(a, out[i]);
+    return bytes;
+}
+
 int64_t plan_actor_done(plan_actors *a, int32_t stream)
 {
-    plan_cursor *c = &a->cursor[stream];
+    const plan_cursor *c = &a->cursor[stream];
     FS_ASSERT(c->busy);
     const plan_actor_task *task = &a->tasks[c->task];
-    const int32_t *in = a->in_out + task->first, *out = in + task->n_in;
-    const bool last = plan_actor_last_firing(a, stream);
-    const int32_t n_in = last ? task->n_in : task->n_in_each;
-    const int32_t n_out = last ? task->n_out : task->n_out_each;
-    int64_t bytes = 0;
-    for (int32_t i = 0; i < n_in; i++)
+    const int32_t *in = a->counting + task->first, *out = in + task->n_in;
+    int64_t bytes = task->releases;
+    for (int32_t i = 0; i < task->n_in; i++)
         bytes += release(a, c, in[i]);
-    for (int32_t i = 0; i < n_out; i++)
+    for (int32_t i = 0; i < task->n_out; i++)
         bytes += hand_on(a, out[i]);
+    if (task->ends && plan_actor_last_firing(a, stream))
+        bytes += end_step(a, c);
     plan_actor_go_on(a, stream, task->next);
     return bytes;
 }
@@ -390,16 +494,17 @@ void plan_actor_explain(const plan_actors *a, const ir_graph *graph,
         fs_text_add(out, " has fired and not completed");
         return;
     }
-    if (!has_place(a, stream))
+    if (a->tasks[c->task].keeps_place && !has_place(a, stream))
         fs_text_add(out,
                     "; it keeps its place in the program, where stream %d "
                     "has not come to yet",
                     a->leader[stream]);
     for (int32_t i = 0; i < task->n_in; i++)
-        if (!plan_actor_may_read(a, c, task->in[i]))
+        if (!a->ordered[task->in[i]] && !plan_actor_may_read(a, c, task->in[i]))
             explain_input(a, graph, stream, task->in[i], out);
     for (int32_t i = 0; i < task->n_out; i++)
-        if (!plan_actor_may_write(a, c, task->out[i]))
+        if (!a->ordered[task->out[i]] &&
+            !plan_actor_may_write(a, c, task->out[i]))
             explain_output(a, graph, stream, task->out[i], out);
     if (plan_actor_ready(a, stream))
         fs_text_add(out, " may fire");

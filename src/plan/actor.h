@@ -19,46 +19,67 @@ typedef struct plan_cursor {
     bool busy;    /* fired and not yet completed */
 } plan_cursor;
 
-/* What firing and completing look at of a register, and of a task: distinct
- * registers that it reads, at `first`, and behind them those it writes. In both
- * those of micro-batches come first: with the others something happens in the
- * first and the last firing of a step only. */
+/* What firing and completing look at of a register, and of a task: small, for
+ * much of a large plan is gone through again and again. */
 typedef struct plan_actor_register {
     int32_t producer, count, n_consumers, first_buffer;
     int64_t bytes; /* that come and go: 0 when persistent */
     bool per_step, persistent;
 } plan_actor_register;
 typedef struct plan_actor_task {
-    int32_t first, n_in, n_out;
-    int32_t n_in_each, n_out_each; /* of micro-batches */
-    int32_t next;                  /* of the same stream and section, or -1 */
-    int64_t claims, claims_first;  /* bytes of a firing, the first of a step */
-    bool keeps_place;
+    int32_t first; /* in `counting`: those of micro-batches that it reads, then
+                      writes */
+    int32_t next;  /* of the same stream and section, or -1 */
+    int16_t n_in, n_out;
+    bool keeps_place, ends; /* more happens in the first firing of a step, and
+                               in the last: see its uses */
+    int64_t claims;         /* bytes of a firing */
+    int64_t releases;       /* bytes that it lets go of uncounted */
 } plan_actor_task;
 
+/* All distinct registers of a task: that it reads, at `first`, and behind them
+ * those it writes. In both those of micro-batches come first. */
+typedef struct plan_actor_uses {
+    int32_t first, n_in, n_out;
+    int32_t n_in_each, n_out_each; /* of micro-batches */
+    int64_t claims_first;          /* bytes of the first firing of a step */
+} plan_actor_uses;
+
+/* What each firing looks at stands first. */
 typedef struct plan_actors {
     const plan *plan;
-    const plan_role *role;
-    int64_t steps;       /* how many steps will run */
-    int64_t *produced;   /* [registers] pieces completed */
-    int64_t *released;   /* [registers] pieces released by all consumers */
-    int32_t *readers;    /* [sum of counts] consumers still to release the
-                            piece in each buffer */
     plan_cursor *cursor; /* [streams] */
-    int32_t *leader;     /* [streams] plan_stream_leaders */
-    int32_t n_compute;   /* streams that compute */
-    plan_actor_register *registers;
     plan_actor_task *tasks;
-    int32_t *in_out;                 /* registers of tasks */
-    int32_t n_sections;              /* of the role (plan_section) */
+    int32_t *counting;               /* registers of tasks, see there */
     int32_t *section;                /* [slots] */
-    int32_t *micro_batch;            /* [slots] 0 for BEGIN, m - 1 for END */
-    int32_t *first_on_stream;        /* [streams * n_sections] or -1 */
+    int32_t *micro_batch;            /* [slots] 0: BEGIN, m - 1: END */
     int32_t *first_slot, *last_slot; /* [n_sections] -1: none */
+    plan_actor_register *registers;  /* [registers] of the role */
+    int64_t *produced;               /* [registers] pieces completed */
+    int64_t *released;               /* [registers] pieces released by all
+                                        consumers */
+    int32_t *readers;                /* [sum of counts] consumers still to
+                                        release the piece in each buffer,
+                                        counted registers first */
+    int32_t *leader;                 /* [streams] plan_stream_leaders */
+    int32_t *first_on_stream;        /* [streams * n_sections] or -1 */
+    int32_t n_sections;              /* of the role (plan_section) */
+    int32_t n_compute;               /* streams that compute */
+    int64_t steps;                   /* how many steps will run */
+    const plan_role *role;
+    plan_actor_uses *uses;       /* [tasks] */
+    int32_t *in_out;             /* registers of uses */
+    bool *ordered;               /* [registers] by a stream's program, and so
+                                    not counted */
+    int32_t *counted, n_counted; /* the others */
 } plan_actors;
 
 plan_actors *plan_actors_create(const plan *p, const plan_role *role,
                                 int64_t steps, fs_arena *arena);
+/* They do the same, but of registers that a stream alone makes and reads, in an
+ * order that its program guarantees, no pieces are counted. */
+plan_actors *plan_actors_create_ordered(const plan *p, const plan_role *role,
+                                        int64_t steps, fs_arena *arena);
 /* The task at the head of a stream, or -1 when the stream is at its end. */
 int32_t plan_actor_head(const plan_actors *a, int32_t stream);
 /* Which micro-batch the head belongs to (0 for BEGIN, m - 1 for END). */

@@ -61,7 +61,7 @@ static void find_lone(chaining *c)
  * alone is tried. */
 static bool waits(const chaining *c, int32_t t)
 {
-    const plan_actor_task *task = &c->a->tasks[t];
+    const plan_actor_uses *task = &c->a->uses[t];
     for (int32_t i = 0; i < task->n_in; i++) {
         const int32_t reg = chain_ins(c, t)[i];
         const plan_actor_register *r = &c->a->registers[reg];
@@ -80,7 +80,7 @@ static bool waits(const chaining *c, int32_t t)
 /* May another stream go on when the task has completed? */
 static bool is_awaited(const chaining *c, int32_t t)
 {
-    const plan_actor_task *task = &c->a->tasks[t];
+    const plan_actor_uses *task = &c->a->uses[t];
     for (int32_t i = 0; i < task->n_in; i++) {
         const int32_t reg = chain_ins(c, t)[i];
         if (!c->lone[reg] && c->last_use[chain_is_beside(c, t)][reg] == t &&
@@ -109,7 +109,7 @@ static bool is_passed(const chaining *c, int32_t from, int32_t to)
  * behind all that the compute stream has before it. */
 static int64_t start_of(const chaining *c, int32_t t)
 {
-    const plan_actor_task *task = &c->a->tasks[t];
+    const plan_actor_uses *task = &c->a->uses[t];
     int64_t start_ns = c->end_ns[0];
     if (chain_is_beside(c, t) && c->end_ns[1] > start_ns)
         start_ns = c->end_ns[1];
@@ -124,16 +124,16 @@ static bool go_on(chaining *c, int32_t t)
 {
     const int32_t n = c->members.n;
     const int32_t before = n > 0 ? c->members.at[n - 1].task : t;
-    if (c->takes_ns[t] == 0 ||
+    if (c->paces->demand_ps[t] == 0 ||
         (n > 0 && (waits(c, t) || is_passed(c, before, t))))
         return false;
     const int64_t start_ns = start_of(c, t);
-    const int64_t end_ns = start_ns + c->takes_ns[t];
+    const int64_t end_ns = chain_end_of(c, t, start_ns);
     const int64_t awaited_ns = is_awaited(c, t) ? end_ns : c->awaited_ns;
     if (c->awaited_ns < end_ns || awaited_ns < c->end_ns[0] ||
         awaited_ns < c->end_ns[1])
         return false;
-    chain_join(c, t, start_ns);
+    chain_join(c, t, start_ns, end_ns);
     c->awaited_ns = awaited_ns;
     return true;
 }
@@ -153,7 +153,7 @@ static bool may_end(const chaining *c)
         return true;
     if (c->end_ns[1] < c->end_ns[0])
         return !may_leave(c);
-    for (int32_t i = 0; next >= 0 && i < c->a->tasks[next].n_in; i++) {
+    for (int32_t i = 0; next >= 0 && i < c->a->uses[next].n_in; i++) {
         const plan_actor_register *r = &c->a->registers[chain_ins(c, next)[i]];
         if (r->producer == c->at_end[1] && !chain_once(r))
             return true;
@@ -186,7 +186,7 @@ static void list_program(chaining *c, int32_t section)
     while (t >= 0 || u >= 0) {
         const bool beside = t < 0 || (u >= 0 && u < t);
         int32_t *at = beside ? &u : &t;
-        for (int32_t i = 0; i < a->tasks[*at].n_in; i++)
+        for (int32_t i = 0; i < a->uses[*at].n_in; i++)
             c->last_use[beside][chain_ins(c, *at)[i]] = *at;
         fs_push(c->arena, &c->program, *at);
         *at = a->tasks[*at].next;
@@ -197,7 +197,7 @@ static const plan_chain *chain_from(chaining *c, int32_t head, int32_t variant)
 {
     int32_t from = 0;
     /* What runs once per step beside the stream keeps no place. */
-    if (c->takes_ns[head] == 0 ||
+    if (c->paces->demand_ps[head] == 0 ||
         (c->beside >= 0 && plan_phase_once(c->role->tasks[head].phase)))
         return NULL;
     list_program(c, plan_task_section(c->role, &c->role->tasks[head]));
@@ -224,7 +224,7 @@ static int32_t one_of_kind(const plan_role *role, plan_stream_kind kind)
     return one;
 }
 
-static chaining *begin(const plan_actors *a, const int64_t *takes_ns,
+static chaining *begin(const plan_actors *a, const plan_paces *paces,
                        int32_t stream, int32_t beside, fs_arena *arena)
 {
     const int32_t n = a->role->n_registers;
@@ -233,10 +233,11 @@ static chaining *begin(const plan_actors *a, const int64_t *takes_ns,
     *c = (chaining){
         .a = a,
         .role = a->role,
-        .takes_ns = takes_ns,
+        .paces = paces,
         .arena = arena,
         .stream = stream,
         .beside = beside,
+        .quiet = -1,
         .section = -1,
         .of = fs_new(arena, const plan_chain *, n_heads),
         .looked = fs_new(arena, bool, n_heads),
@@ -255,17 +256,32 @@ static chaining *begin(const plan_actors *a, const int64_t *takes_ns,
     return c;
 }
 
-plan_chains *plan_chains_create(const plan_actors *a, const int64_t *takes_ns,
+/* Does nothing slow the stream but what the one beside it runs? */
+static bool is_slowed_by(const plan_actors *a, int32_t stream, int32_t beside)
+{
+    const plan_task *tasks = a->role->tasks;
+    for (int32_t t = 0; t < a->role->n_tasks; t++)
+        if (tasks[t].comm >= 0 && tasks[t].stream != stream &&
+            tasks[t].stream != beside)
+            return false;
+    return true;
+}
+
+plan_chains *plan_chains_create(const plan_actors *a, const plan_paces *paces,
                                 fs_arena *arena)
 {
     const int32_t stream = one_of_kind(a->role, PLAN_STREAM_COMPUTE);
     const int32_t beside = one_of_kind(a->role, PLAN_STREAM_COMM);
-    if (stream < 0 || !sections_ascend(a, arena))
+    const bool slowed = paces->beside_rate != PLAN_RATE_FULL;
+    if (stream < 0 || !sections_ascend(a, arena) ||
+        (slowed && !is_slowed_by(a, stream, beside)))
         return NULL;
     plan_chains *chains = fs_new(arena, plan_chains, 1);
-    chains->alone = begin(a, takes_ns, stream, -1, arena);
+    chains->alone = begin(a, paces, stream, -1, arena);
+    if (slowed && beside >= 0)
+        chains->alone->quiet = beside;
     if (beside >= 0 && a->leader[beside] == stream)
-        chains->pairs = begin(a, takes_ns, stream, beside, arena);
+        chains->pairs = begin(a, paces, stream, beside, arena);
     return chains;
 }
 
@@ -299,6 +315,20 @@ static bool is_idle_beside(const plan_actors *a, int32_t beside,
     return !its->busy && its->slot == c->slot && its->step == c->step;
 }
 
+/* Is it idle until the stream that stands here has gone on, which passes no
+ * task that keeps a place? */
+static bool is_quiet(const plan_actors *a, int32_t stream, const plan_cursor *c)
+{
+    const plan_cursor *its = &a->cursor[stream];
+    if (its->task < 0)
+        return true;
+    if (its->busy || !a->tasks[its->task].keeps_place)
+        return false;
+    if (its->step != c->step)
+        return its->step > c->step;
+    return its->slot != c->slot ? its->slot > c->slot : its->task > c->task;
+}
+
 bool plan_actor_may_pair(const plan_actors *a, int32_t stream,
                          const plan_chains *chains)
 {
@@ -313,6 +343,8 @@ bool plan_actor_chain_ready(const plan_actors *a, int32_t stream,
     if (chain->beside >= 0 &&
         (a->cursor[chain->beside].task != chain->first_beside ||
          !is_idle_beside(a, chain->beside, c)))
+        return false;
+    if (chain->quiet >= 0 && !is_quiet(a, chain->quiet, c))
         return false;
     for (int32_t i = 0; i < chain->n_reads; i++)
         if (!plan_actor_may_read(a, c, chain->reads[i]))

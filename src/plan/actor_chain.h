@@ -6,7 +6,9 @@
  * Pairs: chains of a compute stream and of the stream of collectives that keeps
  * its place beside it. When each begins is told by what each takes, for they
  * wait for each other only; a pair ends where neither could go on before both
- * have come there, and where all that sets others free ends too. */
+ * have come there, and where all that sets others free ends too. Where compute
+ * is slower beside collectives, that is laid out too, and chains of the compute
+ * stream alone run when the other is sure to be idle all along. */
 #ifndef FS_PLAN_ACTOR_CHAIN_H
 #define FS_PLAN_ACTOR_CHAIN_H
 
@@ -33,6 +35,7 @@ typedef struct plan_chain {
     int32_t next;   /* the one behind them on its stream, or -1 */
     int32_t beside; /* the other stream of a pair, or -1, */
     int32_t first_beside, next_beside; /* of its tasks, the one behind those */
+    int32_t quiet; /* the stream on which nothing may run meanwhile, or -1 */
     int32_t n_reads, n_writes, n_inner, n_made, n_read;
     int32_t *reads, *writes; /* what others than the head need too */
     int32_t *inner;          /* pieces that are made and let go of in it */
@@ -43,9 +46,15 @@ typedef struct plan_chain {
 
 typedef struct plan_chains plan_chains;
 
-/* `takes_ns`: [tasks] each alone, whatever else runs; 0: it is part of no
- * chain. NULL: the role has none at all. */
-plan_chains *plan_chains_create(const plan_actors *a, const int64_t *takes_ns,
+/* What tasks of a role take. */
+typedef struct plan_paces {
+    const int64_t *demand_ps; /* [tasks] each alone; what shares anything with
+                                 others, and so is part of no chain, has 0 */
+    int64_t beside_rate; /* of computing beside a collective (plan/pace.h) */
+} plan_paces;
+
+/* NULL: the role has none at all. */
+plan_chains *plan_chains_create(const plan_actors *a, const plan_paces *paces,
                                 fs_arena *arena);
 enum { PLAN_CHAIN_VARIANTS = 4 }; /* first firing of the step or not, last */
 /* The longest chain, or pair, that begins with a task in such a firing; NULL:

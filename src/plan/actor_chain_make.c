@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* ---- its members ---- */
+/* ---- what it touches ---- */
 
 static void touch(chaining *c, int32_t reg)
 {
@@ -31,10 +31,71 @@ void chain_forget(chaining *c)
     c->awaited_ns = INT64_MAX;
 }
 
-void chain_join(chaining *c, int32_t t, int64_t start_ns)
+/* ---- how fast they are ---- */
+
+typedef struct running {
+    int64_t left_ps, rate, updated_ns;
+} running;
+
+static int64_t end_of(const running *r)
 {
-    const plan_actor_task *task = &c->a->tasks[t];
-    const int64_t end_ns = start_ns + c->takes_ns[t];
+    return r->updated_ns + plan_pace_ns(r->left_ps, r->rate);
+}
+
+static void set_rate(running *r, int64_t at_ns, int64_t rate)
+{
+    if (r->rate == rate || end_of(r) <= at_ns)
+        return;
+    if (r->updated_ns < at_ns) {
+        r->left_ps = plan_pace_left(r->left_ps, r->rate, at_ns - r->updated_ns);
+        r->updated_ns = at_ns;
+    }
+    r->rate = rate;
+}
+
+/* Of those that have joined, the first collective that may run then or later:
+ * they stand in the order in which they run. */
+static int32_t first_beside(const chaining *c, int64_t at_ns)
+{
+    int32_t k = c->members.n, first = k;
+    while (--k >= 0) {
+        if (!chain_is_beside(c, c->members.at[k].task))
+            continue;
+        if (c->members.at[k].end_ns <= at_ns)
+            break;
+        first = k;
+    }
+    return first;
+}
+
+/* What computes meets the collectives that stand before it in the program:
+ * those behind it begin when it is done. A rate that is the same again at an
+ * instant has not changed. */
+int64_t chain_end_of(const chaining *c, int32_t t, int64_t start_ns)
+{
+    running r = {c->paces->demand_ps[t], PLAN_RATE_FULL, start_ns};
+    int64_t until_ns = start_ns;
+    if (c->beside < 0 || chain_is_beside(c, t) || chain_slows(c, t) ||
+        c->role->tasks[t].channel >= 0)
+        return end_of(&r);
+    for (int32_t k = first_beside(c, start_ns); k < c->members.n; k++) {
+        const chain_member *m = &c->members.at[k];
+        if (!chain_is_beside(c, m->task) || !chain_slows(c, m->task))
+            continue;
+        if (m->start_ns > until_ns)
+            set_rate(&r, until_ns, PLAN_RATE_FULL);
+        set_rate(&r, m->start_ns, c->paces->beside_rate);
+        until_ns = m->end_ns;
+    }
+    set_rate(&r, until_ns, PLAN_RATE_FULL);
+    return end_of(&r);
+}
+
+/* ---- its members ---- */
+
+void chain_join(chaining *c, int32_t t, int64_t start_ns, int64_t end_ns)
+{
+    const plan_actor_uses *task = &c->a->uses[t];
     const chain_member member = {t, start_ns, end_ns};
     fs_push(c->arena, &c->members, member);
     c->joined[t] = true;
@@ -75,17 +136,18 @@ static void note(chaining *c, int32_t reg, uint8_t what, int32_t *list,
 /* What a task behind the head needs that is not made on the way. */
 static void note_needs(chaining *c, int32_t t, plan_chain *chain)
 {
-    const plan_actor_task *task = &c->a->tasks[t];
+    const plan_actor_uses *task = &c->a->uses[t];
     for (int32_t i = 0; i < task->n_in; i++) {
         const int32_t reg = chain_ins(c, t)[i];
         const plan_actor_register *r = &c->a->registers[reg];
-        if (r->producer >= 0 && !(c->noted[reg] & NOTED_MADE) &&
-            (c->first || !chain_once(r)))
+        if (r->producer >= 0 && !c->a->ordered[reg] &&
+            !(c->noted[reg] & NOTED_MADE) && (c->first || !chain_once(r)))
             note(c, reg, NOTED_READ, chain->reads, &chain->n_reads);
     }
     for (int32_t i = 0; i < task->n_out; i++) {
         const int32_t reg = chain_outs(c, t)[i];
-        if (c->first || !chain_once(&c->a->registers[reg]))
+        if (!c->a->ordered[reg] &&
+            (c->first || !chain_once(&c->a->registers[reg])))
             note(c, reg, NOTED_WRITE, chain->writes, &chain->n_writes);
     }
 }
@@ -98,7 +160,7 @@ static void find_needs(chaining *c, plan_chain *chain)
         const int32_t t = c->members.at[k].task;
         if (k > 0) /* the head sees for itself */
             note_needs(c, t, chain);
-        for (int32_t i = 0; i < c->a->tasks[t].n_out; i++) {
+        for (int32_t i = 0; i < c->a->uses[t].n_out; i++) {
             const int32_t reg = chain_outs(c, t)[i];
             if (c->last || !chain_once(&c->a->registers[reg]))
                 c->noted[reg] |= NOTED_MADE;
@@ -115,6 +177,8 @@ static void find_effects(chaining *c, plan_chain *chain)
         const int32_t reg = c->touched.at[i];
         const int32_t left = c->a->registers[reg].n_consumers - c->use[reg];
         const plan_actor_register *r = &c->a->registers[reg];
+        if (c->a->ordered[reg])
+            continue;
         if (c->old_use[reg] > 0)
             chain->read[chain->n_read++] = (plan_chain_use){
                 reg, c->old_use[reg], c->lone[reg] ? 0 : r->bytes};
@@ -152,7 +216,7 @@ static void find_parts(chaining *c, plan_chain *chain)
 static int64_t claimed(const chaining *c, int32_t t)
 {
     int64_t bytes = 0;
-    for (int32_t i = 0; i < c->a->tasks[t].n_out; i++) {
+    for (int32_t i = 0; i < c->a->uses[t].n_out; i++) {
         const plan_register *r = &c->role->registers[chain_outs(c, t)[i]];
         if (!r->persistent && (c->first || !r->per_step))
             bytes += r->bytes;
@@ -212,6 +276,7 @@ plan_chain *chain_make(chaining *c)
     chain->n = c->members.n;
     chain->next = c->a->tasks[c->at_end[0]].next;
     chain->beside = chain->first_beside = chain->next_beside = -1;
+    chain->quiet = c->quiet;
     for (int32_t k = chain->n - 1; k >= 0 && c->at_end[1] >= 0; k--)
         if (chain_is_beside(c, c->members.at[k].task))
             chain->first_beside = c->members.at[k].task;

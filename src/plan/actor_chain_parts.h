@@ -3,6 +3,7 @@
 #define FS_PLAN_ACTOR_CHAIN_PARTS_H
 
 #include "plan/actor_chain.h"
+#include "plan/pace.h"
 
 /* A task of the chain at work, and when it runs. */
 typedef struct chain_member {
@@ -13,11 +14,12 @@ typedef struct chain_member {
 typedef struct chaining {
     const plan_actors *a;
     const plan_role *role;
-    const int64_t *takes_ns; /* [tasks] 0: joins none */
+    const plan_paces *paces;
     fs_arena *arena;
     /* The group that chains are made of: a compute stream, and maybe one that
      * keeps its place beside it (else -1). */
     int32_t stream, beside;
+    int32_t quiet; /* stream that must be while chains of `stream` run, or -1 */
     const plan_chain **of; /* [tasks * PLAN_CHAIN_VARIANTS] */
     bool *looked;          /* for that one */
     bool *lone;            /* [registers] the group alone makes and reads it */
@@ -42,12 +44,12 @@ typedef struct chaining {
 
 static inline const int32_t *chain_ins(const chaining *c, int32_t t)
 {
-    return c->a->in_out + c->a->tasks[t].first;
+    return c->a->in_out + c->a->uses[t].first;
 }
 
 static inline const int32_t *chain_outs(const chaining *c, int32_t t)
 {
-    return chain_ins(c, t) + c->a->tasks[t].n_in;
+    return chain_ins(c, t) + c->a->uses[t].n_in;
 }
 
 static inline bool chain_once(const plan_actor_register *r)
@@ -55,13 +57,22 @@ static inline bool chain_once(const plan_actor_register *r)
     return r->per_step || r->persistent;
 }
 
+/* While it runs, what computes has another rate. */
+static inline bool chain_slows(const chaining *c, int32_t t)
+{
+    return c->role->tasks[t].comm >= 0 && c->role->tasks[t].channel < 0;
+}
+
 static inline bool chain_is_beside(const chaining *c, int32_t t)
 {
     return c->role->tasks[t].stream == c->beside;
 }
 
-/* The task runs behind those before it (actor_chain_make.c). */
-void chain_join(chaining *c, int32_t t, int64_t start_ns);
+/* The task, which starts then, would run behind those that have joined until
+ * this (actor_chain_make.c). */
+int64_t chain_end_of(const chaining *c, int32_t t, int64_t start_ns);
+/* It does. */
+void chain_join(chaining *c, int32_t t, int64_t start_ns, int64_t end_ns);
 void chain_forget(chaining *c);
 /* What those that have joined do together. */
 plan_chain *chain_make(chaining *c);

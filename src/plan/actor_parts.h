@@ -42,6 +42,9 @@ static inline bool plan_actor_may_write(const plan_actors *a,
            plan_actor_piece_of(a, c, r, true) - r->count + 1;
 }
 
+/* Fills a->ordered. */
+void plan_actors_find_ordered(plan_actors *a, fs_arena *arena);
+
 /* The head has completed; the task next to it on its stream and in its section
  * is this (-1: none). */
 void plan_actor_go_on(plan_actors *a, int32_t stream, int32_t next);

@@ -7,10 +7,10 @@ plan_actors_mark *plan_actors_mark_create(const plan_actors *a, fs_arena *arena)
 {
     const plan_role *role = a->role;
     plan_actors_mark *mark = fs_new(arena, plan_actors_mark, 1);
-    for (int32_t r = 0; r < role->n_registers; r++)
-        mark->n_readers += role->registers[r].count;
-    mark->produced = fs_new(arena, int64_t, role->n_registers);
-    mark->released = fs_new(arena, int64_t, role->n_registers);
+    for (int32_t k = 0; k < a->n_counted; k++)
+        mark->n_readers += role->registers[a->counted[k]].count;
+    mark->produced = fs_new(arena, int64_t, a->n_counted);
+    mark->released = fs_new(arena, int64_t, a->n_counted);
     mark->readers = fs_new(arena, int32_t, mark->n_readers);
     mark->cursor = fs_new(arena, plan_cursor, role->n_streams);
     return mark;
@@ -24,9 +24,10 @@ static void copy(void *to, const void *from, int32_t n, size_t size)
 
 void plan_actors_mark_set(const plan_actors *a, plan_actors_mark *mark)
 {
-    const int32_t n = a->role->n_registers;
-    copy(mark->produced, a->produced, n, sizeof *a->produced);
-    copy(mark->released, a->released, n, sizeof *a->released);
+    for (int32_t k = 0; k < a->n_counted; k++) {
+        mark->produced[k] = a->produced[a->counted[k]];
+        mark->released[k] = a->released[a->counted[k]];
+    }
     copy(mark->readers, a->readers, mark->n_readers, sizeof *a->readers);
     copy(mark->cursor, a->cursor, a->role->n_streams, sizeof *a->cursor);
 }
@@ -87,13 +88,14 @@ static bool is_due(const plan_actors *a, const plan_register *r, int64_t by,
 /* Buffers are used in turn: a piece that is as many later lies as many
  * further on. */
 static bool register_repeats(const plan_actors *a, const plan_actors_mark *mark,
-                             int32_t reg, plan_shift shift)
+                             int32_t k, plan_shift shift)
 {
+    const int32_t reg = a->counted[k];
     const int32_t count = a->role->registers[reg].count;
     const int32_t *was = mark->readers + a->registers[reg].first_buffer;
     const int32_t *is = a->readers + a->registers[reg].first_buffer;
-    const int64_t by = a->produced[reg] - mark->produced[reg];
-    if (a->released[reg] - mark->released[reg] != by ||
+    const int64_t by = a->produced[reg] - mark->produced[k];
+    if (a->released[reg] - mark->released[k] != by ||
         !is_due(a, &a->role->registers[reg], by, &shift))
         return false;
     for (int32_t i = 0; i < count; i++)
@@ -112,8 +114,8 @@ bool plan_actors_repeat(const plan_actors *a, const plan_actors_mark *mark,
     for (int32_t s = 0; s < a->role->n_streams && shift->steps; s++)
         if (a->cursor[s].task >= 0 && !moved(a, mark, s))
             return false;
-    for (int32_t r = 0; r < a->role->n_registers; r++)
-        if (!register_repeats(a, mark, r, *shift))
+    for (int32_t k = 0; k < a->n_counted; k++)
+        if (!register_repeats(a, mark, k, *shift))
             return false;
     return true;
 }
@@ -221,8 +223,9 @@ void plan_actors_skip(plan_actors *a, const plan_actors_mark *mark,
             a->cursor[s].step += times * shift.steps;
             a->cursor[s].slot += times * shift.slots;
         }
-    for (int32_t r = 0; r < a->role->n_registers; r++) {
-        const int64_t by = times * (a->produced[r] - mark->produced[r]);
+    for (int32_t k = 0; k < a->n_counted; k++) {
+        const int32_t r = a->counted[k];
+        const int64_t by = times * (a->produced[r] - mark->produced[k]);
         a->produced[r] += by;
         a->released[r] += by;
         turn_buffers(a, r, by);

@@ -10,7 +10,7 @@
 /* Where the actors of a role stood. */
 typedef struct plan_actors_mark {
     int32_t n_readers;
-    int64_t *produced, *released; /* [registers] */
+    int64_t *produced, *released; /* [counted registers] */
     int32_t *readers;             /* [n_readers] */
     plan_cursor *cursor;          /* [streams] */
 } plan_actors_mark;

@@ -86,19 +86,24 @@ static void put_diagonal(panel *p, double times, const char *colour)
 }
 
 /* Names begin below each other. */
+static void put_name(panel *p, int32_t line, const char *colour,
+                     const char *name)
+{
+    const double y = SIDE - 8.0 - LINE * line, wide = KEY;
+    draw_put_filled(p->d, "circle", colour, (draw_box){SIDE + 20, y, 8, 8});
+    Agnode_t *n =
+        draw_put(p->d, "plaintext", fs_printf(p->d->arena, "%s\\l", name),
+                 (draw_box){SIDE + 34 + wide / 2, y, wide, 12});
+    draw_set(n, "fixedsize", "true");
+}
+
 static void put_key(panel *p)
 {
-    for (int32_t k = 0; k < p->of->n_series; k++) {
-        const char *name = p->of->series[k];
-        const double y = SIDE - 8.0 - LINE * k;
-        const double wide = KEY;
-        draw_put_filled(p->d, "circle", colours[k % N_COLOURS],
-                        (draw_box){SIDE + 20, y, 8, 8});
-        Agnode_t *n =
-            draw_put(p->d, "plaintext", fs_printf(p->d->arena, "%s\\l", name),
-                     (draw_box){SIDE + 34 + wide / 2, y, wide, 12});
-        draw_set(n, "fixedsize", "true");
-    }
+    const int32_t n = p->of->n_series;
+    for (int32_t k = 0; k < n; k++)
+        put_name(p, k, colours[k % N_COLOURS], p->of->series[k]);
+    put_name(p, n + 1, line_colour, "predicted as measured");
+    put_name(p, n + 2, tenth_colour, "10 % less and 10 % more than that");
 }
 
 fs_status report_draw_scatter(const report_scatter *scatter, const char *file,

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -265,6 +266,26 @@ static void put_row(timeline *t, const row *r, double y)
         put_passes(t, r, y + 6);
 }
 
+/* 1, 2 or 5 times a power of ten: at least four of it are in the whole. */
+static double round_step(double whole)
+{
+    double step = pow(10, ceil(log10(whole)));
+    static const double smaller[] = {0.5, 0.4, 0.5}; /* 1, 0.5, 0.2, 0.1 */
+    for (int32_t k = 0; 4 * step > whole * (1 + 1e-9); k = (k + 1) % 3)
+        step *= smaller[k];
+    return step;
+}
+
+static void put_ticks(timeline *t, double whole, double y)
+{
+    const double step = whole > 0 ? round_step(whole) : 1;
+    char text[32];
+    for (int32_t i = 0; i * step <= whole * (1 + 1e-9); i++)
+        put_text(
+            t, LEFT_POINTS + COLUMNS * (whole > 0 ? i * step / whole : 0) - 30,
+            y, 60, fs_human_seconds(text, i * step));
+}
+
 static void put_frame(timeline *t, const char *title, double top)
 {
     char text[32];
@@ -272,9 +293,7 @@ static void put_frame(timeline *t, const char *title, double top)
     put_text(t, LEFT_POINTS, top + 46, COLUMNS,
              fs_printf(t->d.arena, "%s; the picture spans %s", title,
                        fs_human_seconds(text, whole)));
-    for (int32_t i = 0; i <= 4; i++)
-        put_text(t, LEFT_POINTS + i * (COLUMNS / 4) - 30, top + 24, 60,
-                 fs_human_seconds(text, whole * i / 4));
+    put_ticks(t, whole, top + 24);
     for (int32_t k = 1; k < PAINTS; k++) {
         Agnode_t *n =
             put_text(t, LEFT_POINTS + (k - 1) * 110, -30, 100, names[k]);

@@ -2,7 +2,7 @@
 #include "sim/beside.h"
 
 typedef struct role_beside {
-    int64_t rate; /* beside a collective; SIM_RATE_FULL: as alone */
+    int64_t rate; /* beside a collective; PLAN_RATE_FULL: as alone */
     int32_t meets;
     int32_t job; /* that computes; -1 */
     bool changed;
@@ -34,7 +34,7 @@ static int64_t rate_of(const plan_role *role, const hw_cluster *cluster)
             slowdown = group->device.overlap_slowdown;
         first = end;
     }
-    return (int64_t)((double)SIM_RATE_FULL / slowdown + 0.5);
+    return (int64_t)((double)PLAN_RATE_FULL / slowdown + 0.5);
 }
 
 sim_beside *sim_beside_create(const simulation *s, const hw_cluster *cluster)
@@ -44,23 +44,23 @@ sim_beside *sim_beside_create(const simulation *s, const hw_cluster *cluster)
     b->roles = fs_new(s->arena, role_beside, s->p->n_roles);
     for (int32_t r = 0; r < s->p->n_roles; r++) {
         const plan_role *role = &s->p->roles[r];
-        b->roles[r] = (role_beside){.rate = SIM_RATE_FULL, .job = -1};
+        b->roles[r] = (role_beside){.rate = PLAN_RATE_FULL, .job = -1};
         if (has_own_stream(role))
             b->roles[r].rate = rate_of(role, cluster);
-        any |= b->roles[r].rate < SIM_RATE_FULL;
+        any |= b->roles[r].rate < PLAN_RATE_FULL;
     }
     return any ? b : NULL;
 }
 
-bool sim_beside_role(const simulation *s, int32_t role)
+int64_t sim_beside_slowest(const simulation *s, int32_t role)
 {
-    return s->beside && s->beside->roles[role].rate < SIM_RATE_FULL;
+    return s->beside ? s->beside->roles[role].rate : PLAN_RATE_FULL;
 }
 
 int64_t sim_beside_rate(const simulation *s, int32_t role)
 {
     const role_beside *b = &s->beside->roles[role];
-    return b->meets > 0 ? b->rate : SIM_RATE_FULL;
+    return b->meets > 0 ? b->rate : PLAN_RATE_FULL;
 }
 
 void sim_beside_computes(simulation *s, int32_t role, int32_t job)
@@ -78,7 +78,7 @@ void sim_beside_meets(simulation *s, int32_t line, int32_t change)
         role_beside *b = &s->beside->roles[role];
         const bool did = b->meets > 0;
         b->meets += change;
-        if (did == (b->meets > 0) || b->changed || b->rate == SIM_RATE_FULL)
+        if (did == (b->meets > 0) || b->changed || b->rate == PLAN_RATE_FULL)
             continue;
         b->changed = true;
         fs_push(s->arena, &s->beside->changed, role);

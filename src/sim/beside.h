@@ -8,9 +8,10 @@
 /* NULL where nothing is slowed: no collectives on streams of their own, or
  * devices of which it is not known. */
 sim_beside *sim_beside_create(const simulation *s, const hw_cluster *cluster);
-/* Is what the role computes slowed? */
-bool sim_beside_role(const simulation *s, int32_t role);
-/* Fixed-point, of such a job of the role now. */
+/* Fixed-point: of what the role computes beside a collective; PLAN_RATE_FULL:
+ * it is not slowed. */
+int64_t sim_beside_slowest(const simulation *s, int32_t role);
+/* Of such a job of the role now. */
 int64_t sim_beside_rate(const simulation *s, int32_t role);
 /* Such a job runs, or (-1) none does. */
 void sim_beside_computes(simulation *s, int32_t role, int32_t job);

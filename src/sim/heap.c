@@ -5,7 +5,7 @@
 
 /* Four children: half as deep as with two, and side by side in one line of the
  * cache. */
-enum { WIDTH = 4, LINE = 64 };
+enum { WIDTH = 4 };
 
 __extension__ typedef unsigned __int128 wide;
 
@@ -23,11 +23,9 @@ static inline bool before(const sim_event *a, const sim_event *b)
 sim_heap sim_heap_make(int32_t n_jobs, fs_arena *arena)
 {
     FS_ASSERT(n_jobs < 1 << SIM_JOB_BITS);
-    char *room = fs_new(arena, char, (size_t)n_jobs * sizeof(sim_event) + LINE);
     sim_heap heap = {.place = fs_new(arena, int32_t, n_jobs)};
     /* The second stands at the beginning of a line. */
-    room += (LINE - ((uintptr_t)room + sizeof(sim_event)) % LINE) % LINE;
-    heap.at = (sim_event *)(void *)room;
+    heap.at = fs_new_lines(arena, sim_event, n_jobs + WIDTH - 1) + WIDTH - 1;
     for (int32_t j = 0; j < n_jobs; j++)
         heap.place[j] = -1;
     return heap;
@@ -77,14 +75,31 @@ static void sink(sim_heap *heap, int32_t i, const sim_event *event)
     put(heap, i, event);
 }
 
+/* The event takes the place of the first, which has gone. */
+static void fill(sim_heap *heap, const sim_event *event)
+{
+    const int32_t second = heap->second;
+    heap->hole = false;
+    heap->second = 0;
+    if (second == 0 || second >= heap->n) {
+        sink(heap, 0, event);
+    } else if (before(event, &heap->at[second])) {
+        put(heap, 0, event);
+    } else {
+        put(heap, 0, &heap->at[second]);
+        sink(heap, second, event);
+    }
+}
+
 void sim_heap_close(sim_heap *heap)
 {
     if (!heap->hole)
         return;
-    heap->hole = false;
     const sim_event last = heap->at[--heap->n];
     if (heap->n > 0)
-        sink(heap, 0, &last);
+        fill(heap, &last);
+    heap->hole = false;
+    heap->second = 0;
 }
 
 /* Whoever has ended is followed by another, as a rule, that takes its place at
@@ -93,8 +108,7 @@ void sim_heap_set(sim_heap *heap, sim_event event)
 {
     const int32_t i = heap->place[sim_event_job(&event)];
     if (i < 0 && heap->hole) {
-        heap->hole = false;
-        sink(heap, 0, &event);
+        fill(heap, &event);
         return;
     }
     if (i < 0) {
@@ -109,11 +123,13 @@ void sim_heap_set(sim_heap *heap, sim_event event)
         sink(heap, now, &event);
 }
 
-const sim_event *sim_heap_first(const sim_heap *heap)
+const sim_event *sim_heap_first(sim_heap *heap)
 {
     if (heap->n <= heap->hole)
         return NULL;
-    return &heap->at[heap->hole ? least_child(heap, 1) : 0];
+    if (heap->hole && heap->second == 0)
+        heap->second = least_child(heap, 1);
+    return &heap->at[heap->second];
 }
 
 int32_t sim_heap_pop(sim_heap *heap)

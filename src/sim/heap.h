@@ -28,7 +28,8 @@ static inline int32_t sim_event_job(const sim_event *event)
 typedef struct sim_heap {
     sim_event *at;
     int32_t n;
-    bool hole;      /* the first was taken, and none has its place yet */
+    bool hole;      /* the first was taken, and none has its place yet: */
+    int32_t second; /* where the next one is; 0: not found yet */
     int32_t *place; /* [jobs] -1: not in it */
 } sim_heap;
 
@@ -37,7 +38,7 @@ sim_heap sim_heap_make(int32_t n_jobs, fs_arena *arena);
 /* The event of its job takes the place of the one it has, if any. */
 void sim_heap_set(sim_heap *heap, sim_event event);
 /* The first of all; NULL: there is none. */
-const sim_event *sim_heap_first(const sim_heap *heap);
+const sim_event *sim_heap_first(sim_heap *heap);
 /* It leaves; there must be one. Returns its job. */
 int32_t sim_heap_pop(sim_heap *heap);
 /* Nothing is missing among at[0 .. n - 1]. */

@@ -7,19 +7,24 @@
 
 /* ---- tasks ---- */
 
+static double seconds_of(const simulation *s, int32_t r, int32_t t)
+{
+    const plan_role *role = &s->p->roles[r];
+    const double seconds = s->timing->demand[r][t].total_s;
+    const int32_t behind = s->options->straggler_rank - role->first_rank;
+    return s->options->straggler > 1 && behind >= 0 && behind < role->n_ranks &&
+                   role->tasks[t].kind == PLAN_COMPUTE
+               ? seconds * s->options->straggler
+               : seconds;
+}
+
 static sim_task task_of(const simulation *s, int32_t r, int32_t t)
 {
     const plan_role *role = &s->p->roles[r];
     const plan_task *task = &role->tasks[t];
     const plan_demand *demand = &s->timing->demand[r][t];
-    double seconds = demand->total_s;
-    const int32_t behind = s->options->straggler_rank - role->first_rank;
-    if (s->options->straggler > 1 && behind >= 0 && behind < role->n_ranks &&
-        task->kind == PLAN_COMPUTE)
-        seconds *= s->options->straggler;
     return (sim_task){
-        .seconds = seconds,
-        .demand_ps = (int64_t)(seconds * 1e12 + 0.5),
+        .demand_ps = sim_ps_of(s->seconds[r][t]),
         .line = task->channel >= 0 ? s->p->n_comms + task->channel : task->comm,
         .on_core = demand->on_core && sim_cores_shared(&s->resources, r),
         .loads = task->kind == PLAN_LOAD,
@@ -31,11 +36,15 @@ static sim_task task_of(const simulation *s, int32_t r, int32_t t)
 static void make_tasks(simulation *s)
 {
     s->tasks = fs_new(s->arena, sim_task *, s->p->n_roles);
+    s->seconds = fs_new(s->arena, double *, s->p->n_roles);
     for (int32_t r = 0; r < s->p->n_roles; r++) {
         const int32_t n = s->p->roles[r].n_tasks;
-        s->tasks[r] = fs_new(s->arena, sim_task, n);
-        for (int32_t t = 0; t < n; t++)
+        s->tasks[r] = fs_new_lines(s->arena, sim_task, n);
+        s->seconds[r] = fs_new(s->arena, double, n);
+        for (int32_t t = 0; t < n; t++) {
+            s->seconds[r][t] = seconds_of(s, r, t);
             s->tasks[r][t] = task_of(s, r, t);
+        }
     }
 }
 
@@ -73,14 +82,17 @@ static void make_roles(simulation *s)
     const plan *p = s->p;
     s->actors = fs_new(s->arena, plan_actors *, p->n_roles);
     s->first_stream = fs_new(s->arena, int32_t, p->n_roles + 1);
-    s->touched = fs_new(s->arena, uint64_t, p->n_roles / 64 + 1);
+    s->touched = fs_new(s->arena, int32_t, p->n_roles);
     s->woken = fs_new(s->arena, uint64_t, p->n_roles);
-    s->meters = fs_new(s->arena, sim_meter, p->n_roles);
+    s->meters = fs_new_lines(s->arena, sim_meter, p->n_roles);
     for (int32_t r = 0; r < p->n_roles; r++) {
         const plan_role *role = &p->roles[r];
-        s->actors[r] = plan_actors_create(p, role, s->steps, s->arena);
+        /* Who watches bytes by their class asks for all counts. */
+        s->actors[r] =
+            (sim_watches(s) ? plan_actors_create : plan_actors_create_ordered)(
+                p, role, s->steps, s->arena);
         s->first_stream[r + 1] = s->first_stream[r] + role->n_streams;
-        s->touched[r / 64] |= (uint64_t)1 << r % 64;
+        s->touched[s->n_touched++] = r;
         s->woken[r] = UINT64_MAX;
         s->meters[r].live_bytes = sim_standing_bytes(role);
         s->meters[r].peak_bytes = s->meters[r].live_bytes;
@@ -99,9 +111,9 @@ static void make_streams(simulation *s)
 {
     int32_t n = s->first_stream[s->p->n_roles];
     s->role_of = fs_new(s->arena, int32_t, n);
-    s->lanes = fs_new(s->arena, sim_lane, n);
-    s->jobs = fs_new(s->arena, sim_job, n);
-    s->heads = fs_new(s->arena, sim_head, n);
+    s->lanes = fs_new_lines(s->arena, sim_lane, n);
+    s->jobs = fs_new_lines(s->arena, sim_job, n);
+    s->heads = fs_new_lines(s->arena, sim_head, n);
     s->heap = sim_heap_make(n, s->arena);
     for (int32_t r = 0; r < s->p->n_roles; r++)
         for (int32_t i = s->first_stream[r]; i < s->first_stream[r + 1]; i++) {
@@ -124,7 +136,7 @@ static uint64_t wakes(const simulation *s, int32_t r, int32_t t,
 {
     const plan_role *role = &s->p->roles[r];
     const plan_actors *a = s->actors[r];
-    const plan_actor_task *task = &a->tasks[t];
+    const plan_actor_uses *task = &a->uses[t];
     const int32_t *regs = a->in_out + task->first;
     const int32_t stream = role->tasks[t].stream, line = s->tasks[r][t].line;
     uint64_t bits = sim_stream_bit(stream) | (line < 0 ? 0 : on_line[line]);
@@ -157,6 +169,15 @@ static void find_wakes(simulation *s)
     }
 }
 
+static void find_slowed(simulation *s)
+{
+    for (int32_t r = 0; r < s->p->n_roles; r++)
+        for (int32_t t = 0; t < s->p->roles[r].n_tasks; t++)
+            s->tasks[r][t].slowed = s->tasks[r][t].occupies &&
+                                    s->tasks[r][t].line < 0 &&
+                                    sim_beside_slowest(s, r) < PLAN_RATE_FULL;
+}
+
 /* ---- chains ---- */
 
 /* A line is its role's own, and of one stream. */
@@ -178,21 +199,22 @@ static bool *own_lines(const simulation *s, int32_t r)
     return own;
 }
 
-/* What those take that do so whatever else runs; 0: others. */
-static int64_t *find_takes(const simulation *s, int32_t r)
+/* Chains are of what shares nothing with other roles. */
+static plan_paces *find_paces(const simulation *s, int32_t r)
 {
-    enum { PS_PER_NS = 1000 };
     const plan_role *role = &s->p->roles[r];
     const bool *own = own_lines(s, r);
-    int64_t *takes_ns = fs_new(s->arena, int64_t, role->n_tasks);
+    plan_paces *paces = fs_new(s->arena, plan_paces, 1);
+    int64_t *demand_ps = fs_new(s->arena, int64_t, role->n_tasks);
     for (int32_t t = 0; t < role->n_tasks; t++) {
         const sim_task *task = &s->tasks[r][t];
-        if (!task->on_core && !(task->occupies && sim_beside_role(s, r)) &&
+        if (!task->on_core &&
             (task->line < 0 || (task->line < s->p->n_comms && own[task->line] &&
                                 !s->shared[task->line])))
-            takes_ns[t] = (task->demand_ps + PS_PER_NS - 1) / PS_PER_NS;
+            demand_ps[t] = task->demand_ps;
     }
-    return takes_ns;
+    *paces = (plan_paces){demand_ps, sim_beside_slowest(s, r)};
+    return paces;
 }
 
 static void make_chains(simulation *s)
@@ -203,7 +225,7 @@ static void make_chains(simulation *s)
     const bool none = s->options->in_full || s->noise || s->watch;
     for (int32_t r = 0; r < s->p->n_roles && !none; r++) {
         s->chains[r] =
-            plan_chains_create(s->actors[r], find_takes(s, r), s->arena);
+            plan_chains_create(s->actors[r], find_paces(s, r), s->arena);
         if (s->chains[r])
             s->spans[r] = fs_new(s->arena, sim_spans,
                                  s->p->roles[r].n_tasks * PLAN_CHAIN_VARIANTS);
@@ -222,6 +244,7 @@ void sim_make(simulation *s, const hw_cluster *cluster)
     s->watch = sim_watch_create(s);
     s->noise = sim_noise_create(s);
     s->beside = sim_beside_create(s, cluster);
+    find_slowed(s);
     make_chains(s);
     s->repeats = sim_repeats_create(s);
 }

@@ -168,22 +168,6 @@ void sim_meter_pass(sim_meter *m, int64_t now_ns, bool begun)
         m->occupied_ns += passed_ns;
 }
 
-void sim_meter_count(sim_meter *m, const sim_task *task, int32_t change)
-{
-    if (task->communicates)
-        m->communicating += change;
-    else if (task->computes)
-        m->computing += change;
-    if (task->occupies)
-        m->occupied += change;
-}
-
-void sim_meter_claim(sim_meter *m, int64_t bytes)
-{
-    m->live_bytes += bytes;
-    see_peak(m, 0);
-}
-
 int64_t sim_standing_bytes(const plan_role *role)
 {
     int64_t bytes = 0;

@@ -4,15 +4,16 @@
 
 #include "plan/actor_chain.h"
 
-/* What there is to know of a task, told once. */
+/* What there is to know of a task, told once: two in a line of the cache, for
+ * a large plan's are gone through again and again. */
 typedef struct sim_task {
-    double seconds; /* alone */
-    int64_t demand_ps;
-    int32_t line; /* communicator, or behind those the channel; -1: none */
-    bool on_core; /* of cores that are shared */
+    int64_t demand_ps; /* alone */
+    uint64_t wakes;    /* streams of its role that may go on when it is done
+                          (sim_stream_bit) */
+    int32_t line;      /* communicator, or behind those the channel; -1: none */
+    bool on_core;      /* of cores that are shared */
     bool loads, computes, communicates, occupies;
-    uint64_t wakes; /* streams of its role that may go on when it is done
-                       (sim_stream_bit) */
+    bool slowed; /* by collectives beside it */
 } sim_task;
 
 /* A bit for each stream; the last is of all from there on. */
@@ -36,18 +37,19 @@ typedef struct sim_span {
                                        the most at once, those at its end */
 } sim_span;
 
+/* Two lines of the cache. */
 typedef struct sim_meter {
     /* Jobs running now; chains are not among them. */
     int32_t computing, communicating, occupied;
+    int32_t ended; /* of the span's parts */
     int64_t since_ns;
     int64_t busy_ns, comm_ns, exposed_ns, occupied_ns; /* summed up */
-    int64_t live_bytes, peak_bytes;
     /* The chain that runs now, and how far it is counted. */
     const sim_span *span;
+    int64_t live_bytes, peak_bytes;
     int64_t span_start_ns;
     sim_sums counted;
-    int32_t ended; /* of its parts */
-    bool claimed;  /* what the next one claims */
+    bool claimed; /* what its next part claims */
 } sim_meter;
 
 /* tasks: of the role. */
@@ -63,8 +65,19 @@ static inline void sim_meter_advance(sim_meter *m, int64_t now_ns, bool begun)
     if (m->since_ns != now_ns || m->span)
         sim_meter_pass(m, now_ns, begun);
 }
-void sim_meter_count(sim_meter *m, const sim_task *task, int32_t change);
-void sim_meter_claim(sim_meter *m, int64_t bytes);
+static inline void sim_meter_count(sim_meter *m, const sim_task *task,
+                                   int32_t change)
+{
+    m->communicating += task->communicates ? change : 0;
+    m->computing += task->computes && !task->communicates ? change : 0;
+    m->occupied += task->occupies ? change : 0;
+}
+static inline void sim_meter_claim(sim_meter *m, int64_t bytes)
+{
+    m->live_bytes += bytes;
+    if (m->live_bytes > m->peak_bytes)
+        m->peak_bytes = m->live_bytes;
+}
 /* A chain starts; it ends when advanced to its end. */
 void sim_meter_start(sim_meter *m, const sim_span *span, int64_t now_ns);
 /* Bytes that are live from start to end of a run. */

@@ -41,11 +41,11 @@ typedef struct sim_line {
                          has the job */
 } sim_line;
 
-/* Chains that begin with a task: that with the stream beside it first. */
+/* Chains that begin with a task: that with the stream beside it first. Each as
+ * 1 + its place in the list of all, -1: there is none, 0: not looked for. */
 enum { SIM_PAIR, SIM_ALONE, SIM_SPANS };
 typedef struct sim_spans {
-    const sim_span *of[SIM_SPANS];
-    bool looked[SIM_SPANS]; /* for that one */
+    int32_t of[SIM_SPANS];
 } sim_spans;
 
 typedef struct sim_repeats sim_repeats;
@@ -65,21 +65,23 @@ typedef struct simulation {
     int64_t n_paired;            /* of those, as part of a pair */
     plan_actors **actors;        /* [roles] */
     sim_task **tasks;            /* [roles][tasks] */
+    double **seconds;            /* [roles][tasks] of them, alone */
     plan_chains **chains;        /* [roles]; NULL: none */
-    sim_spans **spans;           /* [roles][tasks * variants] */
-    int32_t *first_stream;       /* [roles + 1] */
-    int32_t *role_of;            /* [streams] */
-    sim_lane *lanes;             /* [streams] */
-    sim_job *jobs;               /* [streams] */
-    sim_head *heads;             /* [streams] */
-    sim_line *lines;             /* communicators, then channels */
-    FS_VEC(int32_t) running;     /* streams whose job shares cores */
-    bool cores_change;           /* since their rates were set */
-    sim_flows *flows;            /* of lines */
-    bool *shared;                /* [lines] may it meet others on a link? */
+    sim_spans **spans;           /* [roles][variants * tasks] */
+    FS_VEC(const sim_span *) all_spans;
+    int32_t *first_stream;   /* [roles + 1] */
+    int32_t *role_of;        /* [streams] */
+    sim_lane *lanes;         /* [streams] */
+    sim_job *jobs;           /* [streams] */
+    sim_head *heads;         /* [streams] */
+    sim_line *lines;         /* communicators, then channels */
+    FS_VEC(int32_t) running; /* streams whose job shares cores */
+    bool cores_change;       /* since their rates were set */
+    sim_flows *flows;        /* of lines */
+    bool *shared;            /* [lines] may it meet others on a link? */
     bool flows_change;
-    uint64_t *touched; /* [roles] a bit each: heads may have become ready, */
-    uint64_t *woken;   /* [roles] those of these streams */
+    int32_t *touched, n_touched; /* roles: heads may have become ready, */
+    uint64_t *woken;             /* [roles] those of these streams */
     sim_resources resources;
     sim_heap heap;
     sim_meter *meters; /* [roles] */
@@ -94,6 +96,11 @@ typedef struct simulation {
     sim_noise *noise;     /* NULL: firings take what they should */
     sim_beside *beside;   /* NULL: collectives slow no computing */
 } simulation;
+
+static inline int64_t sim_ps_of(double seconds)
+{
+    return (int64_t)(seconds * 1e12 + 0.5);
+}
 
 /* ---- making (make.c), once the options stand ---- */
 

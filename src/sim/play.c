@@ -9,10 +9,7 @@
 
 #include <math.h>
 
-enum { PS_PER_NS = 1000, LOOK_AT_CLOCK = 1024 };
-
-/* A demand in picoseconds times a fixed-point share. */
-__extension__ typedef __int128 wide;
+enum { LOOK_AT_CLOCK = 1024 };
 
 /* ---- one stream ---- */
 
@@ -27,9 +24,9 @@ static sim_thread thread_of(const sim_task *task)
     return task->loads ? SIM_THREAD_LOAD : SIM_THREAD_MAIN;
 }
 
-static int64_t ps_of(double seconds)
+static double head_seconds(const simulation *s, int32_t stream)
 {
-    return (int64_t)(seconds * 1e12 + 0.5);
+    return s->seconds[s->role_of[stream]][s->lanes[stream].cursor->task];
 }
 
 static const plan_task *plan_task_at(const simulation *s, int32_t stream)
@@ -53,6 +50,16 @@ static void watch_claims(const simulation *s, int32_t stream)
     sim_watch_note(s->watch, s, job->role, a->cursor[job->stream].step);
 }
 
+/* What the stream's next start will look at: in large plans it has left the
+ * cache since it was there last. */
+static void prefetch(const sim_lane *lane)
+{
+    const int32_t t = lane->cursor->task, next = lane->actors->tasks[t].next;
+    const int32_t at = next < 0 ? t : next;
+    __builtin_prefetch(&lane->tasks[at]);
+    __builtin_prefetch(&lane->actors->tasks[at]);
+}
+
 static void fire(simulation *s, int32_t stream, const sim_task *task)
 {
     const sim_job *job = &s->jobs[stream];
@@ -67,6 +74,7 @@ static void fire(simulation *s, int32_t stream, const sim_task *task)
     const int64_t bytes = plan_actor_fire(s->lanes[stream].actors, job->stream);
     if (s->watch)
         watch_claims(s, stream);
+    prefetch(&s->lanes[stream]);
     sim_meter_claim(m, bytes);
     sim_meter_count(m, task, 1);
     if (task->on_core) {
@@ -133,6 +141,14 @@ static int64_t complete_task(simulation *s, int32_t stream,
     return bytes;
 }
 
+/* Streams of a role, one at least, may go on. */
+static void touch(simulation *s, int32_t role, uint64_t streams)
+{
+    if (s->woken[role] == 0)
+        s->touched[s->n_touched++] = role;
+    s->woken[role] |= streams;
+}
+
 static void complete(simulation *s, int32_t stream, int64_t start_ns)
 {
     const sim_lane *lane = &s->lanes[stream];
@@ -144,12 +160,11 @@ static void complete(simulation *s, int32_t stream, int64_t start_ns)
     if (s->options->trace)
         record(s, stream, start_ns);
     job->span = NULL;
-    s->woken[job->role] |= span ? span->wakes : task->wakes;
+    touch(s, job->role, span ? span->wakes : task->wakes);
     lane->meter->live_bytes -=
         span ? plan_actor_chain_done(lane->actors, job->stream, span->chain)
              : complete_task(s, stream, task);
     s->heads[stream].ready_ns = -1;
-    s->touched[job->role / 64] |= (uint64_t)1 << job->role % 64;
     s->n_paired += span && span->chain->beside >= 0 ? span->chain->n : 0;
     count_done(s, step, span ? span->chain->n : 1);
 }
@@ -158,15 +173,8 @@ static void complete(simulation *s, int32_t stream, int64_t start_ns)
 
 static void schedule_end(simulation *s, int32_t j)
 {
-    sim_job *job = &s->jobs[j];
-    int64_t after_ns;
-    if (job->rate == SIM_RATE_FULL) {
-        after_ns = (job->left_ps + PS_PER_NS - 1) / PS_PER_NS;
-    } else {
-        wide scaled = (wide)job->left_ps << SIM_RATE_BITS;
-        wide per_ns = (wide)job->rate * PS_PER_NS;
-        after_ns = (int64_t)((scaled + per_ns - 1) / per_ns);
-    }
+    const sim_job *job = &s->jobs[j];
+    const int64_t after_ns = plan_pace_ns(job->left_ps, job->rate);
     sim_heap_set(&s->heap,
                  sim_event_make(s->now_ns + after_ns, s->sequence++, j));
 }
@@ -191,7 +199,7 @@ static void start_job(simulation *s, int32_t j, int32_t line, int64_t demand_ps)
         sim_beside_computes(s, job->role, j);
     if (job->on_core || job->on_link)
         return; /* its share is set when all jobs of this instant have begun */
-    job->rate = job->beside ? sim_beside_rate(s, job->role) : SIM_RATE_FULL;
+    job->rate = job->beside ? sim_beside_rate(s, job->role) : PLAN_RATE_FULL;
     schedule_end(s, j);
 }
 
@@ -208,7 +216,7 @@ static int64_t cores_rate(const simulation *s, int32_t j)
     if (!line)
         rate = sim_cores_rate(&s->resources, job->role,
                               thread_of(head_task(s, j)));
-    return (int64_t)(rate * (double)SIM_RATE_FULL + 0.5);
+    return (int64_t)(rate * (double)PLAN_RATE_FULL + 0.5);
 }
 
 static int64_t link_rate(const simulation *s, int32_t line)
@@ -216,14 +224,15 @@ static int64_t link_rate(const simulation *s, int32_t line)
     const int64_t rate = sim_flows_rate(s->flows, line);
     const int64_t alone = sim_flows_alone(s->flows, line);
     if (rate == alone)
-        return SIM_RATE_FULL;
-    return (int64_t)((((wide)rate << SIM_RATE_BITS) + alone / 2) / alone);
+        return PLAN_RATE_FULL;
+    return (int64_t)((((plan_pace_wide)rate << PLAN_RATE_BITS) + alone / 2) /
+                     alone);
 }
 
 static void set_rate(simulation *s, int32_t j)
 {
     sim_job *job = &s->jobs[j];
-    int64_t rate = SIM_RATE_FULL;
+    int64_t rate = PLAN_RATE_FULL;
     if (job->on_core)
         rate = cores_rate(s, j);
     if (job->on_link) {
@@ -237,9 +246,8 @@ static void set_rate(simulation *s, int32_t j)
     rate = rate < 1 ? 1 : rate;
     if (rate == job->rate)
         return;
-    wide done = (wide)(s->now_ns - job->updated_ns) * PS_PER_NS * job->rate >>
-                SIM_RATE_BITS;
-    job->left_ps = done < job->left_ps ? job->left_ps - (int64_t)done : 0;
+    job->left_ps =
+        plan_pace_left(job->left_ps, job->rate, s->now_ns - job->updated_ns);
     job->updated_ns = s->now_ns;
     job->rate = rate;
     schedule_end(s, j);
@@ -255,7 +263,7 @@ static void set_rates(simulation *s)
         set_rate(s, s->lines[lines[i]].arrived[0]);
     for (int32_t i = 0; s->cores_change && i < s->running.n; i++)
         set_rate(s, s->running.at[i]);
-    for (int32_t j = sim_beside_next(s); j >= 0; j = sim_beside_next(s))
+    for (int32_t j = -1; s->beside && (j = sim_beside_next(s)) >= 0;)
         set_rate(s, j);
     s->flows_change = s->cores_change = false;
 }
@@ -287,15 +295,29 @@ static void end_job(simulation *s, int32_t j)
 
 /* ---- heads ---- */
 
+/* The longest of those who meet. */
+static int64_t meeting_ps(simulation *s, int32_t line)
+{
+    const sim_line *l = &s->lines[line];
+    int64_t most_ps = 0;
+    double seconds = 0;
+    for (int32_t i = 0; i < l->n_members && !s->noise; i++) {
+        const int64_t its = head_task(s, l->arrived[i])->demand_ps;
+        most_ps = its > most_ps ? its : most_ps;
+    }
+    if (!s->noise)
+        return most_ps;
+    for (int32_t i = 0; i < l->n_members; i++)
+        seconds = fmax(seconds, head_seconds(s, l->arrived[i]));
+    return sim_ps_of(sim_noise_meeting(s->noise, s, line, seconds));
+}
+
 static void start_meeting(simulation *s, int32_t line)
 {
     const sim_line *l = &s->lines[line];
     int32_t lead = l->arrived[0];
-    double seconds = 0;
     s->jobs[lead].on_core = false;
-    for (int32_t i = 0; i < l->n_members; i++)
-        seconds = fmax(seconds, head_task(s, l->arrived[i])->seconds);
-    seconds = sim_noise_meeting(s->noise, s, line, seconds);
+    const int64_t demand_ps = meeting_ps(s, line);
     for (int32_t i = 0; i < l->n_members; i++) {
         const sim_task *task = head_task(s, l->arrived[i]);
         s->jobs[lead].on_core |= task->on_core;
@@ -303,7 +325,7 @@ static void start_meeting(simulation *s, int32_t line)
     }
     s->jobs[lead].beside = false;
     sim_beside_meets(s, line, 1);
-    start_job(s, lead, line, ps_of(seconds));
+    start_job(s, lead, line, demand_ps);
 }
 
 /* The chain that begins with a head, found when it is first asked for. */
@@ -312,15 +334,19 @@ static const sim_span *find_span(simulation *s, int32_t stream, int32_t kind)
     const int32_t r = s->jobs[stream].role, local = s->jobs[stream].stream;
     const int32_t task = s->actors[r]->cursor[local].task;
     const int32_t variant = plan_actor_variant(s->actors[r], local);
-    sim_spans *spans = &s->spans[r][task * PLAN_CHAIN_VARIANTS + variant];
-    if (spans->looked[kind])
-        return spans->of[kind];
-    const plan_chain *chain =
-        plan_chain_of(s->chains[r], task, variant, kind == SIM_PAIR);
-    if (chain)
-        spans->of[kind] = sim_span_make(chain, s->tasks[r], s->arena);
-    spans->looked[kind] = true;
-    return spans->of[kind];
+    int32_t *at =
+        &s->spans[r][variant * s->p->roles[r].n_tasks + task].of[kind];
+    if (*at == 0) {
+        const plan_chain *chain =
+            plan_chain_of(s->chains[r], task, variant, kind == SIM_PAIR);
+        *at = -1;
+        if (chain) {
+            fs_push(s->arena, &s->all_spans,
+                    sim_span_make(chain, s->tasks[r], s->arena));
+            *at = s->all_spans.n;
+        }
+    }
+    return *at < 0 ? NULL : s->all_spans.at[*at - 1];
 }
 
 /* The chain that begins with a head that is ready, if all of it may run. What
@@ -349,7 +375,7 @@ static void start_span(simulation *s, int32_t stream, const sim_span *span)
     job->span = span;
     job->on_core = job->beside = false;
     fire(s, stream, NULL);
-    start_job(s, stream, -1, span->end_ns * PS_PER_NS);
+    start_job(s, stream, -1, span->end_ns * PLAN_PS_PER_NS);
 }
 
 /* The head has become ready: it starts, or waits for those it meets. */
@@ -373,15 +399,16 @@ static void arrive(simulation *s, int32_t stream)
             start_meeting(s, task->line);
         return;
     }
+    const plan_actors *a = s->lanes[stream].actors;
     s->heads[stream].waits =
-        !plan_actor_turn(s->lanes[stream].actors, s->jobs[stream].stream);
+        a->n_compute > 1 && !plan_actor_turn(a, s->jobs[stream].stream);
     if (s->heads[stream].waits)
         return;
     s->jobs[stream].on_core = task->on_core;
-    s->jobs[stream].beside =
-        task->occupies && sim_beside_role(s, s->role_of[stream]);
+    s->jobs[stream].beside = task->slowed;
     const int64_t demand_ps =
-        s->noise ? ps_of(sim_noise_alone(s->noise, s, stream, task->seconds))
+        s->noise ? sim_ps_of(sim_noise_alone(s->noise, s, stream,
+                                             head_seconds(s, stream)))
                  : task->demand_ps;
     fire(s, stream, task);
     start_job(s, stream, -1, demand_ps);
@@ -409,15 +436,22 @@ static void start_role(simulation *s, int32_t r)
     }
 }
 
+/* In their order, whoever has come first. They are one or two, as a rule. */
 static void start_ready(simulation *s)
 {
+    int32_t *roles = s->touched;
+    const int32_t n = s->n_touched;
     s->begun = true;
-    for (int32_t w = 0; w <= s->p->n_roles / 64; w++) {
-        uint64_t bits = s->touched[w];
-        s->touched[w] = 0;
-        for (; bits; bits &= bits - 1)
-            start_role(s, 64 * w + __builtin_ctzll(bits));
+    s->n_touched = 0;
+    for (int32_t i = 1; i < n; i++) {
+        const int32_t role = roles[i];
+        int32_t k = i;
+        for (; k > 0 && roles[k - 1] > role; k--)
+            roles[k] = roles[k - 1];
+        roles[k] = role;
     }
+    for (int32_t i = 0; i < n; i++)
+        start_role(s, roles[i]);
 }
 
 /* Ends everything due at the next instant; false when nothing runs. */
@@ -430,8 +464,13 @@ static bool end_next(simulation *s)
     if (next_ns > s->now_ns)
         s->begun = false;
     s->now_ns = next_ns;
-    for (; next && next->time_ns == next_ns; next = sim_heap_first(&s->heap))
-        end_job(s, sim_heap_pop(&s->heap));
+    while (next && next->time_ns == next_ns) {
+        const int32_t j = sim_heap_pop(&s->heap);
+        next = sim_heap_first(&s->heap);
+        if (next)
+            prefetch(&s->lanes[sim_event_job(next)]);
+        end_job(s, j);
+    }
     return true;
 }
 

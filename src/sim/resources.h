@@ -2,11 +2,8 @@
 #ifndef FS_SIM_RESOURCES_H
 #define FS_SIM_RESOURCES_H
 
+#include "plan/pace.h"
 #include "plan/plan.h"
-
-/* Shares are fixed-point, so that progress is exact integer arithmetic. */
-enum { SIM_RATE_BITS = 30 };
-#define SIM_RATE_FULL ((int64_t)1 << SIM_RATE_BITS)
 
 /* A rank runs its tasks on one thread, and loads data on another. */
 typedef enum sim_thread {

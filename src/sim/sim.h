@@ -33,7 +33,8 @@ typedef struct sim_stage {
 typedef struct sim_result {
     double iteration_s; /* steady state: between ends of the steps before the
                            last */
-    double bubble;      /* idle fraction of the compute streams */
+    double bubble;      /* of the step: neither computing nor communicating, in
+                           the mean over ranks */
     double exposed_comm_s;
     int32_t n_stages;
     sim_stage *stages;

@@ -28,7 +28,7 @@ static void stand(sim_watch *w, const plan_role *role, int32_t r)
 
 sim_watch *sim_watch_create(const simulation *s)
 {
-    if (!s->options->trace || !s->options->live)
+    if (!sim_watches(s))
         return NULL;
     sim_watch *w = fs_new(s->arena, sim_watch, 1);
     w->kind = fs_new(s->arena, plan_bytes_kind *, s->p->n_roles);

@@ -12,6 +12,12 @@ static inline int64_t sim_first_traced(const simulation *s)
     return s->steps - (n > 0 ? n : 1);
 }
 
+/* Does anybody ask for live bytes by class? */
+static inline bool sim_watches(const simulation *s)
+{
+    return s->options->trace && s->options->live;
+}
+
 /* NULL: nobody asks. In the simulation's arena. */
 sim_watch *sim_watch_create(const simulation *s);
 /* A piece of a register is claimed. */
