@@ -625,7 +625,8 @@ static void test_every_row(void)
 #include "cost/collectives.def"
 #undef COST_COLLECTIVE
     };
-    const hw_cluster *c = make_cluster(2, 4, 4);
+    hw_cluster *c = make_cluster(2, 4, 4);
+    c->fabric.in_switch = (hw_reduction){60e-6, 80e9};
     cost_model *model = cost_model_create(c, arena);
     plan_stage s = stage_of(1, 8, 0);
     cost_route route = cost_route_of(model, &s, 1);

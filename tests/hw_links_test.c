@@ -184,6 +184,30 @@ static void test_outside(void)
                    "PCIe: what leaves the node leaves the device too");
 }
 
+/* Switches that add: a group's, a fabric's. */
+static void test_in_switch(void)
+{
+    const char *fabric = "{\"in_switch\": {\"latency_s\": 6e-6, "
+                         "\"bandwidth_bps\": 3e10, \"source\": \"x\"}}";
+    const char *wiring = "{\"kind\": \"switch\", \"source\": \"y\"}, "
+                         "\"in_switch\": {\"latency_s\": 5e-6, "
+                         "\"bandwidth_bps\": 6e10}";
+    const hw_cluster *c = opened(2, 4, wiring, fabric);
+    hw_cluster *again;
+    fs_err err = {0};
+    tap_near(c->groups[0].in_switch.bandwidth_bps, 6e10, 1, "a node's");
+    tap_near(c->fabric.in_switch.latency_s, 6e-6, 1e-12, "a fabric's");
+    tap_ok(!hw_links_told(c), "links are ports as before");
+    json_t *root = hw_cluster_to_json(c);
+    tap_ok(hw_cluster_from_json("again.json", root, arena, &err, &again) ==
+                   FS_OK &&
+               again->digest == c->digest,
+           "read as it was written");
+    json_decref(root);
+    tap_ok(opened(2, 4, "", fabric)->digest != opened(2, 4, "", "")->digest,
+           "it is of what the machine is");
+}
+
 static void refused(const char *wiring, const char *fabric, const char *why)
 {
     fs_err err;
@@ -226,6 +250,8 @@ static void test_errors(void)
             "oversubscription is 0, must be from 1");
     refused("", "{\"nodes_per_leaf\": 0, \"oversubscription\": 2}",
             "nodes_per_leaf is 0");
+    refused("", "{\"in_switch\": {\"latency_s\": 1e-6}}",
+            "in_switch.bandwidth_bps is missing");
     refused("", "{\"rail\": true}", "fabric.rail is an unknown key");
 }
 
@@ -236,6 +262,7 @@ int main(void)
     test_inside();
     test_wires();
     test_outside();
+    test_in_switch();
     test_errors();
     fs_arena_destroy(arena);
     return tap_done();

@@ -528,6 +528,7 @@ static void run_case(const fold_case *c, fs_arena *arena, tally *t)
     search_result folded, whole;
     uint64_t rng = fs_mix(c->seed + 77);
     a.cluster = open_cluster(c->cluster, arena);
+    join_cluster(a.cluster, c->seed, arena);
     if (fold_case_build(c, &err, &graph) != FS_OK) {
         printf("# %s: %s\n", fold_case_text(c, arena), err.text);
         t->refused++;

@@ -86,6 +86,7 @@ static void open_case(asked *a, const oracle_case *c)
 {
     *a = (asked){.arena = fs_arena_create()};
     a->cluster = open_cluster(c->cluster, a->arena);
+    join_cluster(a->cluster, c->seed, a->arena);
     for (int32_t k = 0; k < c->n_graphs; k++) {
         uint64_t rng = fs_mix(c->seed + 1);
         const search_draw draw = {.train = c->train,

@@ -268,6 +268,27 @@ static void test_wires(void)
     ends(&x, (int64_t[]){1000, 1000}, "below two switches nothing is shared");
 }
 
+/* On a square a ring goes round both ways, with half of what is handed on
+ * each. */
+static void test_wired_rings(void)
+{
+    static hw_wire wires[] = {
+        {0, 1, 10e9}, {1, 2, 10e9}, {2, 3, 10e9}, {0, 3, 10e9}};
+    scene x = {.nodes = 1, .devices = 4, .stages = 1, .ranks = 4, .n = 1};
+    x.wiring = (hw_wiring){
+        .kind = HW_WIRED_LINKS, .devices = 4, .n_wires = 4, .wires = wires};
+    x.moves[0] = (move){0, -1, 1000};
+    ends(&x, (int64_t[]){1000}, "a ring on wires alone takes what it should");
+    x.stages = x.ranks = x.n = 2;
+    x.moves[1] = (move){1, -1, 1000};
+    ends(&x, (int64_t[]){1000, 1000}, "two rings on wires of their own");
+    /* A chain: 0 to 2 and 1 to 3 share the middle wire, so that they leave half
+     * of the first one to the ring of 0 and 1. */
+    x.wiring.n_wires = 3;
+    x.moves[1] = (move){0, 1, 1000};
+    ends(&x, (int64_t[]){1500, 1000}, "a ring and a transfer share a wire");
+}
+
 int main(void)
 {
     test_ports();
@@ -275,5 +296,6 @@ int main(void)
     test_nodes();
     test_leaves();
     test_wires();
+    test_wired_rings();
     return tap_done();
 }

@@ -4,7 +4,9 @@
 #include "base/clock.h"
 #include "cli/cluster.h"
 #include "exec/exec.h"
+#include "hw/inside.h"
 
+#include <math.h>
 #include <string.h>
 
 static json_t *device_json(const hw_group *g)
@@ -34,6 +36,84 @@ static void say_link(const cli *c, const char *what, const hw_link *link)
             fs_human_bytes(rate, link->bandwidth_bps),
             fs_human_seconds(latency, link->latency_s),
             link->on_cores ? ", moved by the cores" : "");
+}
+
+/* What the rings of an all-reduce over a whole node get of its wires. */
+static void say_rings(const cli *c, const hw_group *g)
+{
+    const int32_t n = g->devices_per_node, first[2] = {0, n};
+    int32_t *member = fs_new(c->arena, int32_t, n);
+    char rate[32];
+    for (int32_t i = 0; i < n; i++)
+        member[i] = i;
+    const hw_sets sets = {1, first, member};
+    const hw_share ring = hw_ring_share(g, &sets, NULL);
+    cli_say(c, "; a ring of all gets %s/s", fs_human_bytes(rate, ring.bps));
+    if (ring.hops > 1)
+        cli_say(c, ", its neighbours %d wires apart", ring.hops);
+    cli_say(c, "\n");
+}
+
+static void say_wiring(const cli *c, const hw_group *g)
+{
+    const hw_wiring *w = &g->wiring;
+    char rate[32], most[32];
+    double least_bps = INFINITY, most_bps = 0;
+    for (int32_t i = 0; i < w->n_wires; i++) {
+        least_bps = fmin(least_bps, w->wires[i].bandwidth_bps);
+        most_bps = fmax(most_bps, w->wires[i].bandwidth_bps);
+    }
+    if (w->kind == HW_WIRED_SWITCH ||
+        (w->kind == HW_WIRED_LINKS && w->n_wires == 0))
+        return;
+    if (w->kind == HW_WIRED_PCIE)
+        cli_say(c, "  %-14s PCIe switches of %d devices, uplinks of %s/s",
+                "wiring", w->devices_per_switch,
+                fs_human_bytes(rate, w->bandwidth_bps));
+    else if (w->kind == HW_WIRED_MESH)
+        cli_say(c, "  %-14s a wire of %s/s between any two of %d", "wiring",
+                fs_human_bytes(rate, w->bandwidth_bps), w->devices);
+    else
+        cli_say(c, "  %-14s %d wire%s of %s/s%s%s between %d devices", "wiring",
+                w->n_wires, w->n_wires == 1 ? "" : "s",
+                fs_human_bytes(rate, least_bps),
+                most_bps > least_bps ? " to " : "",
+                most_bps > least_bps ? fs_printf(c->arena, "%s/s",
+                                                 fs_human_bytes(most, most_bps))
+                                     : "",
+                w->devices);
+    if (g->devices_per_node > 1)
+        say_rings(c, g);
+    else
+        cli_say(c, "\n");
+}
+
+static void say_reduction(const cli *c, const char *what,
+                          const hw_reduction *by)
+{
+    char rate[32], latency[32];
+    if (by->bandwidth_bps > 0)
+        cli_say(c, "  %-14s all-reduces at %s/s, latency %s\n", what,
+                fs_human_bytes(rate, by->bandwidth_bps),
+                fs_human_seconds(latency, by->latency_s));
+}
+
+static void say_fabric(const cli *c, const hw_cluster *cluster)
+{
+    const hw_fabric *f = &cluster->fabric;
+    char rate[32];
+    if (f->rails)
+        cli_say(c, "  %-14s a device has one of %d NICs, by its number\n",
+                "rails", cluster->nics_per_node);
+    if (f->nodes_per_leaf > 0)
+        cli_say(c,
+                "  %-14s %d node%s each, whose NICs give %g times their "
+                "uplinks: %s/s of a node\n",
+                "leaves", f->nodes_per_leaf, f->nodes_per_leaf == 1 ? "" : "s",
+                f->oversubscription,
+                fs_human_bytes(rate, cluster->outer.bandwidth_bps /
+                                         f->oversubscription));
+    say_reduction(c, "in switches", &f->in_switch);
 }
 
 /* Its begin: some tell of every figure. */
@@ -73,6 +153,8 @@ static void say_group(const cli *c, const hw_group *g)
                 g->cores_per_node, g->cores_per_node == 1 ? "" : "s");
     if (g->devices_per_node > 1)
         say_link(c, "inside a node", &g->inner);
+    say_wiring(c, g);
+    say_reduction(c, "in switches", &g->in_switch);
     if (d->n_points)
         cli_say(c, "  %-14s %d measured points\n", "calibration", d->n_points);
     if (d->source)
@@ -86,6 +168,28 @@ static json_t *group_json(const hw_group *g)
                      device_json(g), "cores_per_node", g->cores_per_node,
                      "inner",
                      level_json("node", &g->inner, g->devices_per_node));
+}
+
+/* What the cluster's file tells of how all is joined. */
+static void copy_key(json_t *to, const json_t *from, const char *key)
+{
+    json_t *value = json_object_get(from, key);
+    if (value)
+        json_object_set(to, key, value);
+}
+
+static void fill_wiring(json_t *result, json_t *groups,
+                        const hw_cluster *cluster)
+{
+    json_t *whole = hw_cluster_to_json(cluster);
+    const json_t *all = json_object_get(whole, "groups");
+    for (size_t g = 0; g < json_array_size(groups); g++) {
+        copy_key(json_array_get(groups, g), json_array_get(all, g), "wiring");
+        copy_key(json_array_get(groups, g), json_array_get(all, g),
+                 "in_switch");
+    }
+    copy_key(result, whole, "fabric");
+    json_decref(whole);
 }
 
 /* `device` is the first group's; of a mixed cluster `groups` tells all, and
@@ -109,6 +213,7 @@ static void fill_json(json_t *result, const hw_cluster *cluster)
     json_object_set_new(result, "levels", levels);
     json_object_set_new(result, "device", device_json(first));
     json_object_set_new(result, "groups", groups);
+    fill_wiring(result, groups, cluster);
 }
 
 static void describe(cli *c, const hw_cluster *cluster)
@@ -119,8 +224,10 @@ static void describe(cli *c, const hw_cluster *cluster)
             cluster->n_nodes, cluster->n_nodes == 1 ? "" : "s");
     for (int32_t g = 0; g < cluster->n_groups; g++)
         say_group(c, &cluster->groups[g]);
-    if (cluster->n_nodes > 1)
+    if (cluster->n_nodes > 1) {
         say_link(c, "between nodes", &cluster->outer);
+        say_fabric(c, cluster);
+    }
 }
 
 static void describe_cuda(cli *c)

@@ -23,6 +23,7 @@ typedef struct across {
     const cost_model *model;
     const plan_cross *cross;
     traffics out, in;
+    FS_VEC(hw_transfer) moves; /* all of them, where links are told of */
 } across;
 
 static void add_outside(const across *x, traffic *end, int64_t messages,
@@ -33,24 +34,28 @@ static void add_outside(const across *x, traffic *end, int64_t messages,
     end->on_core |= cost_cluster(x->model)->outer.on_cores;
 }
 
-static void add_message(const across *x, int32_t giver, int32_t taker,
-                        double bytes)
+static void add_message(across *x, fs_arena *scratch, int32_t giver,
+                        int32_t taker, double bytes)
 {
     const hw_cluster *cluster = cost_cluster(x->model);
     int32_t a = x->cross->from_stage->first_device + giver;
     int32_t b = x->cross->to_stage->first_device + taker;
     const hw_link *link = hw_link_between(cluster, a, b);
+    const hw_links *links = cost_model_links(x->model);
     bool outside = hw_node_of(cluster, a) != hw_node_of(cluster, b);
+    const int32_t wires = links && !outside ? hw_wires_between(links, a, b) : 1;
     traffic *ends[2] = {&x->out.at[giver], &x->in.at[taker]};
     for (int32_t k = 0; k < 2; k++) {
         if (outside) {
             add_outside(x, ends[k], 1, bytes);
             continue;
         }
-        ends[k]->latency_s += link->latency_s;
+        ends[k]->latency_s += wires * link->latency_s;
         ends[k]->on_core |= link->on_cores;
         ends[k]->inside_s += bytes / link->bandwidth_bps;
     }
+    if (links && a != b)
+        fs_push(scratch, &x->moves, (hw_transfer){a, b, bytes});
 }
 
 static const traffic *at_position(const traffics *side, int32_t position)
@@ -75,7 +80,7 @@ static void list_messages(across *x, const plan_exchange *exchange,
         shares.n = 0;
         plan_exchange_takes(exchange, i, scratch, &shares);
         for (int32_t k = 0; k < shares.n; k++)
-            add_message(x, shares.at[k].position, i,
+            add_message(x, scratch, shares.at[k].position, i,
                         element *
                             (double)ir_shape_count(&shares.at[k].box.shape));
     }
@@ -226,14 +231,22 @@ static plan_demand look_across(const cost_model *model, const plan_cross *cross)
     fs_arena *scratch = fs_arena_create();
     across x = {.model = model, .cross = cross};
     const plan_exchange exchange = plan_cross_exchange(cross);
-    if (all_outside(model, cross) && !has_halo(cross))
+    const hw_links *links = cost_model_links(model);
+    if (!links && all_outside(model, cross) && !has_halo(cross))
         count_messages(&x, &exchange, scratch);
     else
         list_messages(&x, &exchange, scratch);
     plan_demand out = slowest(&x, cross->from_stage, &x.out);
     plan_demand in = slowest(&x, cross->to_stage, &x.in);
+    if (in.total_s > out.total_s)
+        out = in;
+    if (links) {
+        const double s = hw_moves_seconds(links, x.moves.at, x.moves.n);
+        out.network_s = fmax(out.network_s, s);
+        out.total_s = out.latency_s + out.network_s;
+    }
     fs_arena_destroy(scratch);
-    return out.total_s > in.total_s ? out : in;
+    return out;
 }
 
 /* ---- remembered ---- */
@@ -249,7 +262,8 @@ typedef struct crossing_key {
 
 cost_memo *cost_crossings_create(fs_arena *arena)
 {
-    return cost_memo_create(sizeof(crossing_key), sizeof(plan_demand), arena);
+    return cost_memo_create(sizeof(crossing_key), sizeof(plan_demand),
+                            COST_MANY, arena);
 }
 
 static bool keeps_to_a_node(const plan_stage *stage, int32_t per)
@@ -272,6 +286,15 @@ cost_place cost_place_of(const cost_model *model, const plan_stage *from,
     cost_place place = {{from->first_device, to->first_device}, 0};
     if (cluster->n_groups > 1)
         return place;
+    if (cost_model_links(model)) {
+        place.begins[0] %= hw_cluster_period(cluster);
+        place.begins[1] = place.begins[0] + away;
+        place.apart = cluster->fabric.nodes_per_leaf == 0 &&
+                      !share_node(cluster, from, to);
+        if (place.apart)
+            place.begins[1] = to->first_device % per;
+        return place;
+    }
     place.apart = !share_node(cluster, from, to);
     place.begins[0] = begin_in_node(from, per);
     place.begins[1] = begin_in_node(to, per);

@@ -11,10 +11,10 @@
 static double exchange_s(const cost_route *route, double bytes)
 {
     double n = route->ranks, g = route->per_node;
-    double inside = (g - 1) / n * bytes / route->inner.bandwidth_bps;
+    double inside = (g - 1) / n * bytes / route->pairs.bandwidth_bps;
     double outside = 0;
     if (route->nodes > 1)
-        outside = g * (n - g) / n * bytes / route->outer.bandwidth_bps;
+        outside = g * (n - g) / n * bytes / route->far.bandwidth_bps;
     return fmax(inside, outside);
 }
 
@@ -25,7 +25,8 @@ bool cost_coll_direct(plan_box_kind kind, const cost_route *route, double bytes,
         return false;
     double n = route->ranks;
     double times = kind == PLAN_ALL_REDUCE ? 2 : 1;
-    double latency_s = cost_route_slowest(route).latency_s;
+    double latency_s =
+        cost_route_slowest(route, &route->pairs, &route->far).latency_s;
     out->latency_s = times * (n - 1) * latency_s;
     out->network_s = times * exchange_s(route, bytes);
     if (kind == PLAN_ALL_REDUCE || kind == PLAN_REDUCE_SCATTER)

@@ -6,7 +6,7 @@
 bool cost_coll_ring(plan_box_kind kind, const cost_route *route, double bytes,
                     plan_demand *out)
 {
-    hw_link link = cost_route_slowest(route);
+    hw_link link = cost_route_slowest(route, &route->inner, &route->outer);
     double steps = route->ranks - 1;
     if (kind == PLAN_ALL_TO_ALL || kind == PLAN_HALO || kind == PLAN_RESLICE)
         return false;

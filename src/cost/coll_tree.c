@@ -14,7 +14,7 @@ static int32_t log2_up(int32_t n)
 bool cost_coll_tree(plan_box_kind kind, const cost_route *route, double bytes,
                     plan_demand *out)
 {
-    hw_link link = cost_route_slowest(route);
+    hw_link link = cost_route_slowest(route, &route->inner, &route->tree);
     if (kind != PLAN_ALL_REDUCE)
         return false;
     out->latency_s = 2 * log2_up(route->ranks) * link.latency_s;

@@ -44,7 +44,8 @@ double cost_cross_floor(const cost_model *model, const ir_tensor *tensor,
  * boxing on it) can tell: pairs of equal meshes and places cost the same. On
  * nodes of one kind they may lie whole nodes further on, where they share none
  * any number of nodes from each other, and what keeps to a node anywhere in
- * it. */
+ * it; where the cluster tells its wires, at the same place in a node, and where
+ * it tells leaves, as far from each other and at the same place in a leaf. */
 typedef struct cost_place {
     int32_t begins[2]; /* devices; no padding */
     int32_t apart;     /* share no node; 0 or 1 */

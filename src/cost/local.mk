@@ -2,7 +2,7 @@ noinst_LIBRARIES += src/cost/libfs_cost.a
 src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
   src/cost/collectives.def src/cost/model.c src/cost/residuals.c src/cost/residuals.h src/cost/forms.c src/cost/product.c src/cost/pace.c src/cost/move.c src/cost/across.c src/cost/tally.c \
   src/cost/route.c src/cost/coll_ring.c src/cost/coll_tree.c \
-  src/cost/coll_hierarchical.c src/cost/coll_direct.c src/cost/coll_neighbour.c \
+  src/cost/coll_hierarchical.c src/cost/coll_direct.c src/cost/coll_neighbour.c src/cost/coll_in_switch.c src/cost/coll_in_switch.c \
   src/cost/measured.c src/cost/pieces.c src/cost/memo.c src/cost/widen.c \
   src/cost/constants.def src/cost/regret.h src/cost/regret.c \
   src/cost/strategy.c src/cost/terms.c src/cost/numbers.h src/cost/numbers.c src/cost/least.c src/cost/memory.h \
@@ -29,6 +29,10 @@ tests_cost_joined_test_SOURCES = tests/cost_joined_test.c tests/plan_hand.h test
 tests_cost_joined_test_LDADD = $(cost_libs)
 tests_cost_collectives_test_SOURCES = tests/cost_collectives_test.c tests/tap.h
 tests_cost_collectives_test_LDADD = $(cost_libs)
+check_PROGRAMS += tests/cost_wiring_test
+tests_cost_wiring_test_SOURCES = tests/cost_wiring_test.c \
+  tests/wired_cluster.h tests/tap.h
+tests_cost_wiring_test_LDADD = $(cost_libs)
 check_PROGRAMS += tests/cost_residuals_test
 tests_cost_residuals_test_SOURCES = tests/cost_residuals_test.c tests/tap.h
 tests_cost_residuals_test_LDADD = $(cost_libs)

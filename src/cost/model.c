@@ -17,7 +17,8 @@ struct cost_model {
     const hw_cluster *cluster;
     point_range (*points)[IR_OP_COUNT]; /* [groups] */
     const cost_forms *forms;
-    cost_memo *routes, *crossings, *widened;
+    const hw_links *links;
+    cost_memo *routes, *straights, *crossings, *widened;
     cost_paces *paces;
     uint32_t collectives; /* rows of collectives.def to choose from */
     double busy;          /* fraction of the time that a device has work */
@@ -87,6 +88,10 @@ cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
         fs_alloc(arena, (size_t)cluster->n_groups, sizeof *model->points);
     model->forms = cost_forms_create(cluster, arena);
     model->routes = cost_routes_create(arena);
+    if (hw_links_told(cluster)) {
+        model->links = hw_links_create(cluster, arena);
+        model->straights = cost_straights_create(arena);
+    }
     model->crossings = cost_crossings_create(arena);
     model->widened = cost_widened_create(arena);
     model->paces = cost_paces_create(arena);
@@ -121,6 +126,11 @@ const cost_model *cost_model_for(const cost_model *model, int32_t n_stages,
     return view;
 }
 
+const hw_links *cost_model_links(const cost_model *model)
+{
+    return model->links;
+}
+
 uint32_t cost_model_collectives(const cost_model *model)
 {
     return model->collectives;
@@ -145,6 +155,11 @@ double cost_core_share(const cost_model *model, const hw_group *group)
 const hw_cluster *cost_cluster(const cost_model *model)
 {
     return model->cluster;
+}
+
+cost_memo *cost_model_straights(const cost_model *model)
+{
+    return model->straights;
 }
 
 cost_memo *cost_model_crossings(const cost_model *model)

@@ -112,6 +112,33 @@ static void scale(plan_demand *d, double times)
     d->total_s *= times;
 }
 
+/* The least that bytes take on the wires, by any algorithm. */
+static double wires_seconds(const cost_model *model, const plan_box_step *step,
+                            const cost_route *route, double bytes)
+{
+    double least = INFINITY;
+    for (int32_t i = 0; i < N_COLLECTIVES; i++) {
+        plan_demand demand = {0};
+        if (cost_model_collectives(model) & (uint32_t)1 << i &&
+            collective_table[i].network &&
+            collective_table[i].fill(step->kind, route, bytes, &demand))
+            least = fmin(least, demand.network_s);
+    }
+    return least;
+}
+
+/* What was measured is of the first ranks of a node, alone: others, and several
+ * at once, may have less of its wires. */
+static void fit_wires(const cost_model *model, const plan_box_step *step,
+                      const cost_route *route, double bytes, plan_demand *out)
+{
+    const double least = wires_seconds(model, step, route, bytes);
+    if (!route->told || !(least > out->network_s) || !isfinite(least))
+        return;
+    out->total_s += least - out->network_s;
+    out->network_s = least;
+}
+
 /* By what was measured within a node of one kind; smaller messages than were
  * take less by as much as the formula tells. */
 static plan_demand collective(const cost_model *model, const plan_stage *stage,
@@ -130,6 +157,7 @@ static plan_demand collective(const cost_model *model, const plan_stage *stage,
         const double share = bytes < first ? out.total_s / whole : 1;
         out = cost_measured_collective(group, step->kind, &route, bytes);
         scale(&out, share);
+        fit_wires(model, step, &route, bytes, &out);
     }
     out.on_core = route.on_cores;
     if (route.on_cores) {
@@ -214,6 +242,72 @@ static plan_demand move_beside(const cost_model *model, const plan_stage *from,
     return worst;
 }
 
+/* ---- by the graph of links ---- */
+
+/* All positions at once: of one byte each. */
+typedef struct straight {
+    double latency_s, byte_s;
+    int32_t on_core;
+} straight;
+
+typedef struct straight_key {
+    cost_place place;
+    int32_t size;
+} straight_key;
+
+cost_memo *cost_straights_create(fs_arena *arena)
+{
+    return cost_memo_create(sizeof(straight_key), sizeof(straight), COST_FEW,
+                            arena);
+}
+
+static straight look_straight(const cost_model *model, const plan_stage *from,
+                              const plan_stage *to)
+{
+    const hw_links *links = cost_model_links(model);
+    const hw_cluster *cluster = cost_cluster(model);
+    const int32_t size = ir_mesh_size(&from->mesh);
+    fs_arena *scratch = fs_arena_create();
+    hw_transfer *moves = fs_new(scratch, hw_transfer, size);
+    straight out = {0};
+    for (int32_t i = 0; i < size; i++) {
+        const int32_t a = from->first_device + i, b = to->first_device + i;
+        const beside of = beside_of(cluster, from, to, i);
+        const int32_t senders = of.end - of.begin - (of.go - of.stay);
+        plan_demand d = move_at(model, from, to, i, senders, 1);
+        if (a != b && hw_node_of(cluster, a) == hw_node_of(cluster, b))
+            d.latency_s += (hw_wires_between(links, a, b) - 1) *
+                           hw_link_between(cluster, a, b)->latency_s;
+        out.latency_s = fmax(out.latency_s, d.latency_s);
+        out.byte_s = fmax(out.byte_s, d.network_s);
+        out.on_core |= d.on_core;
+        moves[i] = (hw_transfer){a, b, 1};
+    }
+    out.byte_s = fmax(out.byte_s, hw_moves_seconds(links, moves, size));
+    fs_arena_destroy(scratch);
+    return out;
+}
+
+static plan_demand move_straight(const cost_model *model,
+                                 const plan_stage *from, const plan_stage *to,
+                                 double bytes)
+{
+    straight_key key;
+    bool known;
+    memset(&key, 0, sizeof key);
+    key.place = cost_place_of(model, from, to);
+    key.size = ir_mesh_size(&from->mesh);
+    straight *s = cost_memo_at(cost_model_straights(model), &key, &known);
+    if (!known)
+        *s = look_straight(model, from, to);
+    return (plan_demand){.latency_s = s->latency_s,
+                         .network_s = bytes * s->byte_s,
+                         .on_core = s->on_core,
+                         .total_s = s->latency_s + bytes * s->byte_s};
+}
+
+/* ---- between ports ---- */
+
 /* On nodes of one kind a whole node's devices fare as the next one's: of a
  * stage's nodes the first two and the last tell, as its ends may have parts of
  * nodes. */
@@ -223,6 +317,8 @@ plan_demand cost_p2p(const cost_model *model, const plan_stage *from,
     const hw_cluster *cluster = cost_cluster(model);
     const int32_t size = ir_mesh_size(&from->mesh);
     plan_demand worst = {0};
+    if (cost_model_links(model))
+        return move_straight(model, from, to, (double)bytes);
     for (int32_t i = 0, n = 1; i < size; n++) {
         const beside b = beside_of(cluster, from, to, i);
         const plan_demand d = move_beside(model, from, to, &b, (double)bytes);
@@ -271,7 +367,7 @@ static int32_t place_of(void *ctx, const plan_stage *stage)
     const hw_cluster *cluster = cost_cluster(ctx);
     return cluster->n_groups > 1
                ? stage->first_device
-               : stage->first_device % cluster->groups[0].devices_per_node;
+               : stage->first_device % hw_cluster_period(cluster);
 }
 
 plan_boxing_cost cost_boxing(const cost_model *model)

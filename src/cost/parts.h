@@ -4,6 +4,7 @@
 
 #include "cost/cost.h"
 #include "cost/memory.h"
+#include "hw/crowd.h"
 #include "plan/exchange.h"
 #include "plan/schedule.h"
 
@@ -16,9 +17,17 @@ typedef struct cost_route {
     int32_t per_node; /* g: most members on one node */
     bool even;        /* n = k g: every node has g */
     bool on_cores;    /* members are processes that move bytes themselves */
-    hw_link inner;
-    hw_link outer;     /* a communicator's share of a node's way out */
-    hw_link rail;      /* one member's share when all members use it at once */
+    /* Of the whole, as the ring's formula wants it: inside nodes for rings, for
+     * exchanges of all with all, and for those of neighbours; and a
+     * communicator's share of a node's way out for those and for trees. They
+     * differ where the cluster tells its wires or leaves. */
+    hw_link inner, pairs, beside;
+    hw_link outer, far, tree;
+    hw_link rail; /* one member's share when all members use it at once */
+    /* All-reduces by the switches of a node, and between nodes by a member's
+     * share of those there; none: no bandwidth. */
+    hw_reduction in_node, in_fabric;
+    bool told;         /* by the graph of links (hw_links_told) */
     double memory_bps; /* of the slowest device, as reached */
 } cost_route;
 cost_route cost_route_of(const cost_model *model, const plan_stage *stage,
@@ -56,8 +65,14 @@ double cost_turn_seconds(const cost_model *model, const plan_stage *stage);
 /* Of the slowest device of a stage, as reached. */
 double cost_memory_bps(const cost_model *model, const plan_stage *stage);
 
-/* The link that each of a ring's neighbours sees at worst. */
-hw_link cost_route_slowest(const cost_route *route);
+/* The link that neighbours on one node or on two see at worst, of the route's
+ * links inside nodes and out of them. */
+hw_link cost_route_slowest(const cost_route *route, const hw_link *inner,
+                           const hw_link *outer);
+
+/* The cluster as a graph, where it tells of links that are not just ports to
+ * switches; else NULL. */
+const hw_links *cost_model_links(const cost_model *model);
 
 /* The cluster's groups that a stage lies in; most stages lie in one. */
 typedef struct cost_groups {
@@ -201,13 +216,16 @@ plan_breakdown cost_time_tree(const cost_sum *sum, const cost_summary *s);
 /* Values by keys without padding. Direct-mapped: a newcomer takes the place of
  * what was there. */
 typedef struct cost_memo cost_memo;
-cost_memo *cost_memo_create(size_t key_bytes, size_t value_bytes,
+enum { COST_FEW = 4096, COST_MANY = 16384 }; /* slots: powers of two */
+cost_memo *cost_memo_create(size_t key_bytes, size_t value_bytes, size_t slots,
                             fs_arena *arena);
 /* The value of a key; when it was not known the caller fills it. */
 void *cost_memo_at(cost_memo *memo, const void *key, bool *known);
 
-/* What a model remembers: crossings (across.c), routes (route.c), scratch of
- * float copies (widen.c). */
+/* What a model remembers: straight moves (move.c), crossings (across.c), routes
+ * (route.c), scratch of float copies (widen.c). */
+cost_memo *cost_straights_create(fs_arena *arena);
+cost_memo *cost_model_straights(const cost_model *model);
 cost_memo *cost_crossings_create(fs_arena *arena);
 cost_memo *cost_model_crossings(const cost_model *model);
 cost_memo *cost_widened_create(fs_arena *arena);

@@ -2,10 +2,12 @@
 #include "config.h"
 #include "cost/parts.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Everything a route depends on, without padding. On nodes of one kind stages
- * that begin at the same place of a node have the same routes. */
+ * that begin at the same place of a node (of a leaf's nodes, where the cluster
+ * has leaves) have the same routes. */
 typedef struct route_key {
     int32_t begins, n_axes;
     uint32_t axes;
@@ -14,7 +16,8 @@ typedef struct route_key {
 
 cost_memo *cost_routes_create(fs_arena *arena)
 {
-    return cost_memo_create(sizeof(route_key), sizeof(cost_route), arena);
+    return cost_memo_create(sizeof(route_key), sizeof(cost_route), COST_FEW,
+                            arena);
 }
 
 /* Communicators of a stage as they lie on the nodes. */
@@ -68,6 +71,23 @@ static void visit(walk *w, const int32_t *at, cost_route *out)
         out->nodes = nodes;
 }
 
+/* The communicators as devices. */
+static hw_crowd crowd_of(const plan_stage *stage, uint32_t axes,
+                         fs_arena *arena)
+{
+    hw_crowd out = {0};
+    const int32_t *member =
+        list_positions(&stage->mesh, axes, arena, &out.size);
+    const int32_t *base = list_positions(&stage->mesh, ~axes, arena, &out.n);
+    int32_t *device = fs_new(arena, int32_t, ir_mesh_size(&stage->mesh));
+    for (int32_t k = 0; k < out.n; k++)
+        for (int32_t i = 0; i < out.size; i++)
+            device[k * out.size + i] =
+                stage->first_device + base[k] + member[i];
+    out.device = device;
+    return out;
+}
+
 static int32_t visit_all(const hw_cluster *cluster, const plan_stage *stage,
                          uint32_t axes, cost_route *out)
 {
@@ -99,6 +119,12 @@ static void slow_down(hw_link *link, const hw_link *other)
         link->bandwidth_bps = other->bandwidth_bps;
 }
 
+static void slow_reduction(hw_reduction *of, const hw_reduction *other)
+{
+    of->latency_s = fmax(of->latency_s, other->latency_s);
+    of->bandwidth_bps = fmin(of->bandwidth_bps, other->bandwidth_bps);
+}
+
 /* The slowest inner link and memory among the groups of the stage. */
 static void fill_inner(const cost_model *model, const plan_stage *stage,
                        cost_route *out)
@@ -106,14 +132,44 @@ static void fill_inner(const cost_model *model, const plan_stage *stage,
     const hw_cluster *cluster = cost_cluster(model);
     cost_groups range = cost_groups_of(model, stage);
     out->inner = cluster->groups[range.first].inner;
+    out->in_node = cluster->groups[range.first].in_switch;
     for (int32_t g = range.first; g <= range.last; g++) {
         const hw_group *group = &cluster->groups[g];
         double bps = group->device.memory_bps * group->device.memory_efficiency;
         slow_down(&out->inner, &group->inner);
+        slow_reduction(&out->in_node, &group->in_switch);
         out->on_cores |= group->inner.on_cores;
         if (g == range.first || bps < out->memory_bps)
             out->memory_bps = bps;
     }
+}
+
+static void slow_to(hw_link *link, double bps, int32_t hops)
+{
+    if (bps < link->bandwidth_bps)
+        link->bandwidth_bps = bps;
+    link->latency_s *= hops;
+}
+
+/* To what the graph of links gives, in the terms of the formulas: of g members
+ * on a node each sends (g - 1)/n of its bytes by pairs inside, all of them
+ * g (n - g)/n out of it, and a neighbour borrows from both sides at once. */
+static void slow_by_graph(const hw_links *links, const plan_stage *stage,
+                          uint32_t axes, cost_route *out)
+{
+    fs_arena *scratch = fs_arena_create();
+    const hw_crowd crowd = crowd_of(stage, axes, scratch);
+    const hw_rates r = hw_crowd_rates(links, &crowd);
+    const double g = out->per_node, n = out->ranks;
+    slow_to(&out->inner, r.ring.bps, r.ring.hops);
+    slow_to(&out->pairs, (g - 1) * r.pairs.bps, r.pairs.hops);
+    slow_to(&out->beside, (g > 2 ? 2 : 1) * r.beside.bps, r.beside.hops);
+    slow_to(&out->outer, g * r.next_bps, 1);
+    slow_to(&out->far, g * (n - g) * r.far_bps, 1);
+    slow_to(&out->tree, g * r.tree_bps, 1);
+    slow_to(&out->rail, r.next_bps, 1);
+    out->told = true;
+    fs_arena_destroy(scratch);
 }
 
 static cost_route make_route(const cost_model *model, const plan_stage *stage,
@@ -125,6 +181,13 @@ static cost_route make_route(const cost_model *model, const plan_stage *stage,
     out.outer = hw_outer_share(cluster, flows, out.per_node);
     out.rail = hw_outer_share(cluster, flows * out.per_node, 1);
     fill_inner(model, stage, &out);
+    out.pairs = out.beside = out.inner;
+    out.far = out.tree = out.outer;
+    out.in_fabric = cluster->fabric.in_switch;
+    if (cost_model_links(model))
+        slow_by_graph(cost_model_links(model), stage, axes, &out);
+    out.in_fabric.bandwidth_bps *=
+        out.rail.bandwidth_bps / cluster->outer.bandwidth_bps;
     return out;
 }
 
@@ -144,7 +207,7 @@ cost_route cost_route_of(const cost_model *model, const plan_stage *stage,
     memset(&key, 0, sizeof key);
     key.begins = stage->first_device;
     if (cluster->n_groups == 1)
-        key.begins %= cluster->groups[0].devices_per_node;
+        key.begins %= hw_cluster_period(cluster);
     key.axes = axes;
     key.n_axes = stage->mesh.n;
     for (int32_t a = 0; a < stage->mesh.n; a++)
@@ -155,13 +218,14 @@ cost_route cost_route_of(const cost_model *model, const plan_stage *stage,
     return *route;
 }
 
-hw_link cost_route_slowest(const cost_route *route)
+hw_link cost_route_slowest(const cost_route *route, const hw_link *inner,
+                           const hw_link *outer)
 {
-    hw_link link = route->inner;
+    hw_link link = *inner;
     if (route->nodes == 1)
         return link;
     if (route->per_node == 1)
-        return route->outer;
-    slow_down(&link, &route->outer);
+        return *outer;
+    slow_down(&link, outer);
     return link;
 }

@@ -12,7 +12,8 @@ enum { WORDS = 32 };
 
 cost_memo *cost_widened_create(fs_arena *arena)
 {
-    return cost_memo_create(WORDS * sizeof(int64_t), sizeof(int64_t), arena);
+    return cost_memo_create(WORDS * sizeof(int64_t), sizeof(int64_t), COST_MANY,
+                            arena);
 }
 
 static int64_t scratch_of(const cost_model *model, const ir_node *node,

@@ -200,6 +200,8 @@ static void scale_group(hw_group *group, const hw_scale *by, fs_arena *arena)
     group->turn_s *= by->latency;
     scale_link(&group->memory, by->memory, by->launch);
     scale_link(&group->inner, by->inner, by->latency);
+    group->in_switch.bandwidth_bps /= by->inner;
+    group->in_switch.latency_s *= by->latency;
     group->wiring.bandwidth_bps /= by->inner;
     group->collectives =
         fs_memdup(arena, group->collectives,
@@ -222,8 +224,18 @@ hw_cluster *hw_cluster_scaled(const hw_cluster *cluster, const hw_scale *by,
     for (int32_t g = 0; g < out->n_groups; g++)
         scale_group(&out->groups[g], by, arena);
     scale_link(&out->outer, by->outer, by->latency);
+    out->fabric.in_switch.bandwidth_bps /= by->outer;
+    out->fabric.in_switch.latency_s *= by->latency;
     hw_cluster_finish(out);
     return out;
+}
+
+int32_t hw_cluster_period(const hw_cluster *cluster)
+{
+    const int32_t nodes = cluster->fabric.nodes_per_leaf;
+    const int32_t of_leaf =
+        nodes > 0 && nodes < cluster->n_nodes ? nodes : cluster->n_nodes;
+    return cluster->groups[0].devices_per_node * (nodes > 0 ? of_leaf : 1);
 }
 
 hw_cluster *hw_cluster_part(const hw_cluster *cluster, int32_t nodes,

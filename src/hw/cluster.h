@@ -64,6 +64,7 @@ typedef struct hw_group {
     int32_t cores_per_node; /* > 0: the devices of a node are processes that
                                share this many cores; 0: they share nothing */
     hw_wiring wiring;
+    hw_reduction in_switch;     /* by the switches of a node */
     hw_collective *collectives; /* sorted by what, ranks, bytes; measured */
     int32_t n_collectives;
 } hw_group;
@@ -159,6 +160,10 @@ typedef struct hw_scale {
 /* A copy with these figures. */
 hw_cluster *hw_cluster_scaled(const hw_cluster *cluster, const hw_scale *by,
                               fs_arena *arena);
+
+/* Devices after which one of equal nodes lies as it did: a node's, or those of
+ * a leaf's nodes. */
+int32_t hw_cluster_period(const hw_cluster *cluster);
 
 /* The first `nodes` nodes with `devices` devices each, of a cluster of one
  * group. */

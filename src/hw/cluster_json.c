@@ -48,6 +48,12 @@ fs_status hw_read_bps(const fs_json *in, const char *key, fs_err *err,
     return read_figure(in, key, &rate_bps, err, out);
 }
 
+fs_status hw_read_latency(const fs_json *in, const char *key, fs_err *err,
+                          double *out)
+{
+    return read_figure(in, key, &wait_s, err, out);
+}
+
 static fs_status read_link_at(const fs_json *in, const char *const *keys,
                               fs_arena *arena, fs_err *err, hw_link *out)
 {
@@ -225,7 +231,8 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
     static const char *const keys[] = {
         "nodes",  "devices_per_node", "cores_per_node", "turn_s",
         "jitter", "process_bytes",    "device",         "inner",
-        "memory", "wiring",           "collectives",    NULL};
+        "memory", "wiring",           "collectives",    "in_switch",
+        NULL};
     fs_json in;
     int64_t nodes, devices, cores = 0;
     FS_TRY(fs_json_item(list, i, err, &in));
@@ -250,6 +257,7 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
     FS_TRY(hw_read_link(&in, "inner", arena, err, &out->inner));
     FS_TRY(hw_read_link(&in, "memory", arena, err, &out->memory));
     FS_TRY(hw_read_collectives(&in, arena, err, out));
+    FS_TRY(hw_read_reduction(&in, err, &out->in_switch));
     return hw_read_wiring(&in, out->devices_per_node, arena, err, &out->wiring);
 }
 
@@ -473,6 +481,9 @@ static json_t *group_json(const hw_group *group, bool figures)
     json_object_set_new(out, "memory", link_json(&group->memory));
     if (group->wiring.kind != HW_WIRED_SWITCH)
         json_object_set_new(out, "wiring", hw_wiring_json(&group->wiring));
+    if (group->in_switch.bandwidth_bps > 0)
+        json_object_set_new(out, "in_switch",
+                            hw_reduction_json(&group->in_switch));
     if (group->n_collectives)
         json_object_set_new(out, "collectives", hw_collectives_json(group));
     return out;
@@ -496,7 +507,8 @@ json_t *hw_cluster_json(const hw_cluster *cluster, bool figures)
     int32_t nics = cluster->nics_per_node > 0 ? cluster->nics_per_node : 1;
     fs_json_set_int(outer, "nics_per_node", nics);
     json_object_set_new(out, "outer", outer);
-    if (cluster->fabric.rails || cluster->fabric.nodes_per_leaf > 0)
+    if (cluster->fabric.rails || cluster->fabric.nodes_per_leaf > 0 ||
+        cluster->fabric.in_switch.bandwidth_bps > 0)
         json_object_set_new(out, "fabric", hw_fabric_json(&cluster->fabric));
     return out;
 }

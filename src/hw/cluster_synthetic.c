@@ -79,10 +79,10 @@ static fs_status read_device_file(const fs_json *in, fs_arena *arena,
                                   hw_cluster *outer)
 {
     static const char *const keys[] = {"device", "node", "outer", NULL};
-    static const char *const node_keys[] = {"devices", "cores", "inner",
-                                            "memory", NULL};
+    static const char *const node_keys[] = {
+        "devices", "cores", "inner", "memory", "wiring", "in_switch", NULL};
     fs_json node;
-    int64_t cores;
+    int64_t cores, devices;
     FS_TRY(fs_json_keys(in, keys, err));
     FS_TRY(hw_read_device(in, arena, err, &group->device));
     FS_TRY(fs_json_object(in, "node", err, &node));
@@ -91,6 +91,12 @@ static fs_status read_device_file(const fs_json *in, fs_arena *arena,
     group->cores_per_node = (int32_t)cores;
     FS_TRY(hw_read_link(&node, "inner", arena, err, &group->inner));
     FS_TRY(hw_read_link(&node, "memory", arena, err, &group->memory));
+    FS_TRY(fs_json_int(&node, "devices", 1, HW_MAX_DEVICES, err, &devices));
+    FS_TRY(hw_read_reduction(&node, err, &group->in_switch));
+    if (group->devices_per_node <=
+        devices) /* of another node nothing is told */
+        FS_TRY(hw_read_wiring(&node, (int32_t)devices, arena, err,
+                              &group->wiring));
     return hw_read_outer(in, arena, err, outer);
 }
 

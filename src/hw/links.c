@@ -96,7 +96,7 @@ static int32_t switches_of(const hw_group *group)
                : 0;
 }
 
-static int32_t inner_links(const hw_group *group)
+int32_t hw_inner_links(const hw_group *group)
 {
     const hw_wiring *w = &group->wiring;
     if (w->kind == HW_WIRED_LINKS)
@@ -108,17 +108,21 @@ static int32_t inner_links(const hw_group *group)
 
 /* Ports out and in of each device and each switch's uplink; or wires, both
  * ways. */
-static void add_inner(hw_links *l, const hw_group *group)
+double hw_inner_bps(const hw_group *group, int32_t link)
 {
     const hw_wiring *w = &group->wiring;
-    const int32_t n = inner_links(group);
+    if (w->kind == HW_WIRED_LINKS)
+        return w->wires[link / 2].bandwidth_bps;
+    if (w->kind == HW_WIRED_MESH || link >= 2 * group->devices_per_node)
+        return w->bandwidth_bps;
+    return group->inner.bandwidth_bps;
+}
+
+static void add_inner(hw_links *l, const hw_group *group)
+{
+    const int32_t n = hw_inner_links(group);
     for (int32_t i = 0; i < n; i++)
-        if (w->kind == HW_WIRED_LINKS)
-            add(l, w->wires[i / 2].bandwidth_bps);
-        else if (w->kind == HW_WIRED_MESH || i >= 2 * group->devices_per_node)
-            add(l, w->bandwidth_bps);
-        else
-            add(l, group->inner.bandwidth_bps);
+        add(l, hw_inner_bps(group, i));
 }
 
 static int32_t n_leaves(const hw_links *l)
@@ -154,7 +158,8 @@ hw_links *hw_links_create(const hw_cluster *cluster, fs_arena *arena)
     l->ways = fs_new(arena, ways, cluster->n_groups);
     l->room = 2 * (cluster->n_nodes * l->rails + n_leaves(l));
     for (int32_t g = 0; g < cluster->n_groups; g++)
-        l->room += cluster->groups[g].nodes * inner_links(&cluster->groups[g]);
+        l->room +=
+            cluster->groups[g].nodes * hw_inner_links(&cluster->groups[g]);
     l->bps = fs_new(arena, double, l->room);
     for (int32_t g = 0, node = 0; g < cluster->n_groups; g++) {
         const hw_group *group = &cluster->groups[g];
@@ -168,6 +173,39 @@ hw_links *hw_links_create(const hw_cluster *cluster, fs_arena *arena)
     }
     add_outer(l);
     return l;
+}
+
+bool hw_links_told(const hw_cluster *cluster)
+{
+    bool told = cluster->fabric.rails || cluster->fabric.nodes_per_leaf > 0;
+    for (int32_t g = 0; g < cluster->n_groups; g++)
+        told |= cluster->groups[g].wiring.kind != HW_WIRED_SWITCH;
+    return told;
+}
+
+const hw_cluster *hw_links_cluster(const hw_links *links)
+{
+    return links->cluster;
+}
+
+double hw_links_nic_bps(const hw_links *links)
+{
+    return links->cluster->outer.bandwidth_bps / links->nics;
+}
+
+int32_t hw_links_leaves(const hw_links *links)
+{
+    return n_leaves(links);
+}
+
+int32_t hw_links_leaf(const hw_links *links, int32_t leaf)
+{
+    return links->first_leaf + 2 * leaf;
+}
+
+int32_t hw_links_first_inner(const hw_links *links, int32_t node)
+{
+    return links->first_inner[node];
 }
 
 int32_t hw_links_count(const hw_links *links)
@@ -199,56 +237,72 @@ static int32_t by_wires(const hw_links *l, int32_t node, int32_t from,
     return n;
 }
 
-/* Devices are numbers within the node. */
-static int32_t route_inside(const hw_links *l, int32_t node, int32_t from,
-                            int32_t to, int32_t *out)
+int32_t hw_inner_route(const hw_group *group, int32_t from, int32_t to,
+                       int32_t *out)
 {
-    const hw_group *group = &l->cluster->groups[l->group_of[node]];
     const hw_wiring *w = &group->wiring;
-    const int32_t first = l->first_inner[node];
-    const int32_t uplinks = first + 2 * group->devices_per_node;
+    const int32_t uplinks = 2 * group->devices_per_node;
     int32_t n = 0;
-    if (w->kind == HW_WIRED_LINKS)
-        return by_wires(l, node, from, to, out);
+    FS_ASSERT(w->kind != HW_WIRED_LINKS);
     if (w->kind == HW_WIRED_MESH) {
-        out[0] = first + from * w->devices + to;
+        out[0] = from * w->devices + to;
         return 1;
     }
-    out[n++] = first + 2 * from;
+    out[n++] = 2 * from;
     if (w->kind == HW_WIRED_PCIE &&
         from / w->devices_per_switch != to / w->devices_per_switch) {
         out[n++] = uplinks + 2 * (from / w->devices_per_switch);
         out[n++] = uplinks + 2 * (to / w->devices_per_switch) + 1;
     }
-    out[n++] = first + 2 * to + 1;
+    out[n++] = 2 * to + 1;
     return n;
 }
 
-/* By the NICs of two devices and the leaves that these hang on. */
-static int32_t route_outside(const hw_links *l, const int32_t node[2],
-                             const int32_t local[2], int32_t *out)
+/* Devices are numbers within the node. */
+static int32_t route_inside(const hw_links *l, int32_t node, int32_t from,
+                            int32_t to, int32_t *out)
 {
-    const hw_fabric *fabric = &l->cluster->fabric;
-    const bool in_pcie[2] = {
-        l->cluster->groups[l->group_of[node[0]]].wiring.kind == HW_WIRED_PCIE,
-        l->cluster->groups[l->group_of[node[1]]].wiring.kind == HW_WIRED_PCIE};
-    int32_t leaf[2] = {0, 0}, port[2], n = 0;
-    for (int32_t k = 0; k < 2; k++) {
-        const int32_t rail = local[k] % l->rails;
-        port[k] = l->first_outer[node[k]] + 2 * rail + k;
-        if (fabric->nodes_per_leaf > 0)
-            leaf[k] = node[k] / fabric->nodes_per_leaf * l->rails + rail;
+    const hw_group *group = &l->cluster->groups[l->group_of[node]];
+    if (group->wiring.kind == HW_WIRED_LINKS)
+        return by_wires(l, node, from, to, out);
+    const int32_t n = hw_inner_route(group, from, to, out);
+    for (int32_t i = 0; i < n; i++)
+        out[i] += l->first_inner[node];
+    return n;
+}
+
+hw_way_out hw_links_way_out(const hw_links *l, int32_t device)
+{
+    const hw_cluster *c = l->cluster;
+    const int32_t node = hw_node_of(c, device);
+    int32_t first, end;
+    hw_node_range(c, device, &first, &end);
+    const int32_t local = device - first, rail = local % l->rails;
+    hw_way_out out = {-1, l->first_outer[node] + 2 * rail, -1};
+    if (c->groups[l->group_of[node]].wiring.kind == HW_WIRED_PCIE)
+        out.device = l->first_inner[node] + 2 * local;
+    if (c->fabric.nodes_per_leaf > 0)
+        out.leaf = node / c->fabric.nodes_per_leaf * l->rails + rail;
+    return out;
+}
+
+/* By the NICs of two devices and the leaves that these hang on. */
+static int32_t route_outside(const hw_links *l, int32_t from, int32_t to,
+                             int32_t *out)
+{
+    const hw_way_out a = hw_links_way_out(l, from);
+    const hw_way_out b = hw_links_way_out(l, to);
+    int32_t n = 0;
+    if (a.device >= 0)
+        out[n++] = a.device;
+    out[n++] = a.port;
+    if (a.leaf != b.leaf) {
+        out[n++] = l->first_leaf + 2 * a.leaf;
+        out[n++] = l->first_leaf + 2 * b.leaf + 1;
     }
-    if (in_pcie[0])
-        out[n++] = l->first_inner[node[0]] + 2 * local[0];
-    out[n++] = port[0];
-    if (leaf[0] != leaf[1]) {
-        out[n++] = l->first_leaf + 2 * leaf[0];
-        out[n++] = l->first_leaf + 2 * leaf[1] + 1;
-    }
-    out[n++] = port[1];
-    if (in_pcie[1])
-        out[n++] = l->first_inner[node[1]] + 2 * local[1] + 1;
+    out[n++] = b.port + 1;
+    if (b.device >= 0)
+        out[n++] = b.device + 1;
     return n;
 }
 
@@ -268,8 +322,8 @@ int32_t hw_links_route(const hw_links *links, int32_t from, int32_t to,
     }
     if (node[0] == node[1])
         return route_inside(links, node[0], local[0], local[1], out);
-    *most_bps = c->outer.bandwidth_bps / links->nics;
-    return route_outside(links, node, local, out);
+    *most_bps = hw_links_nic_bps(links);
+    return route_outside(links, from, to, out);
 }
 
 const char *hw_links_name(const hw_links *links, int32_t link, fs_arena *arena)

@@ -2,7 +2,9 @@ noinst_LIBRARIES += src/hw/libfs_hw.a
 src_hw_libfs_hw_a_SOURCES = src/hw/cluster.c src/hw/cluster.h src/hw/samples.h \
   src/hw/cluster_json.c src/hw/cluster_synthetic.c src/hw/parts.h \
   src/hw/devices.c src/hw/devices.h src/hw/what_if.c src/hw/what_if.h \
-  src/hw/probe.c src/hw/links.c src/hw/links.h src/hw/wiring.h src/hw/wiring_json.c src/hw/curves.c src/hw/curves.h
+  src/hw/probe.c src/hw/links.c src/hw/links.h \
+  src/hw/inside.c src/hw/inside.h src/hw/wires.c src/hw/wires.h \
+  src/hw/packing.c src/hw/packing.h src/hw/crowd.c src/hw/crowd.h src/hw/wiring.h src/hw/wiring_json.c src/hw/curves.c src/hw/curves.h
 
 # Measured collectives of devices.
 collectivesdir = $(pkgdatadir)/collectives
@@ -57,4 +59,9 @@ check_PROGRAMS += tests/hw_links_test
 tests_hw_links_test_SOURCES = tests/hw_links_test.c tests/tap.h
 tests_hw_links_test_LDADD = $(hw_libs) $(base_libs)
 
-EXTRA_DIST += src/hw/README.md
+check_PROGRAMS += tests/hw_rates_test
+tests_hw_rates_test_SOURCES = tests/hw_rates_test.c tests/wired_cluster.h \
+  tests/tap.h
+tests_hw_rates_test_LDADD = $(hw_libs) $(base_libs)
+
+EXTRA_DIST += src/hw/README.md src/hw/LINKS.md

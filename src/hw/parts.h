@@ -16,7 +16,9 @@ fs_status hw_read_link(const fs_json *in, const char *key, fs_arena *arena,
 fs_status hw_read_outer(const fs_json *in, fs_arena *arena, fs_err *err,
                         hw_cluster *out);
 
-/* Bytes in a second, as any link has. */
+/* Seconds of a message, bytes in a second, as any link has. */
+fs_status hw_read_latency(const fs_json *in, const char *key, fs_err *err,
+                          double *out);
 fs_status hw_read_bps(const fs_json *in, const char *key, fs_err *err,
                       double *out);
 /* "wiring" of a group of nodes with so many devices, "fabric" of a cluster;
@@ -28,6 +30,9 @@ fs_status hw_read_fabric(const fs_json *cluster, fs_err *err, hw_fabric *out);
 fs_status hw_read_collectives(const fs_json *node, fs_arena *arena, fs_err *err,
                               hw_group *out);
 json_t *hw_collectives_json(const hw_group *group);
+/* "in_switch" of a group, a device file's node or a fabric, likewise. */
+fs_status hw_read_reduction(const fs_json *in, fs_err *err, hw_reduction *out);
+json_t *hw_reduction_json(const hw_reduction *reduction);
 json_t *hw_wiring_json(const hw_wiring *wiring);
 json_t *hw_fabric_json(const hw_fabric *fabric);
 

@@ -23,6 +23,13 @@ typedef struct hw_collective {
     double bytes, seconds;
 } hw_collective;
 
+/* An all-reduce by switches that add what comes in: each rank sends its bytes
+ * once and gets the sums once, both ways at once. Seconds for a tensor of b
+ * bytes = latency_s + b / bandwidth_bps; 0 of the latter: they cannot. */
+typedef struct hw_reduction {
+    double latency_s, bandwidth_bps;
+} hw_reduction;
+
 /* How the devices of a node are joined. */
 typedef enum hw_wiring_kind {
     HW_WIRED_SWITCH, /* each has a port of its inner link's bandwidth */
@@ -50,6 +57,7 @@ typedef struct hw_fabric {
     bool rails;              /* a device has the NIC of its number (modulo) */
     int32_t nodes_per_leaf;  /* and per rail, if there are; 0: one switch */
     double oversubscription; /* what a leaf's NICs give over its uplink */
+    hw_reduction in_switch;  /* by a node's NICs all together */
 } hw_fabric;
 
 #endif

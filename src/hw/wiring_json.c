@@ -94,10 +94,10 @@ fs_status hw_read_wiring(const fs_json *group, int32_t devices, fs_arena *arena,
                          fs_err *err, hw_wiring *out)
 {
     static const char *const keys[HW_WIRED_KINDS][5] = {
-        {"kind", NULL},
-        {"kind", "devices_per_switch", "uplink_bps", NULL},
-        {"kind", "devices", "bandwidth_bps", NULL},
-        {"kind", "devices", "links", NULL}};
+        {"kind", "source", NULL},
+        {"kind", "devices_per_switch", "uplink_bps", "source", NULL},
+        {"kind", "devices", "bandwidth_bps", "source", NULL},
+        {"kind", "devices", "links", "source", NULL}};
     fs_json in;
     int64_t per;
     if (!fs_json_has(group, "wiring"))
@@ -145,12 +145,36 @@ json_t *hw_wiring_json(const hw_wiring *wiring)
     return out;
 }
 
+/* ---- reductions in switches ---- */
+
+fs_status hw_read_reduction(const fs_json *in, fs_err *err, hw_reduction *out)
+{
+    static const char *const keys[] = {"latency_s", "bandwidth_bps", "source",
+                                       NULL};
+    fs_json its;
+    if (!fs_json_has(in, "in_switch"))
+        return FS_OK;
+    FS_TRY(fs_json_object(in, "in_switch", err, &its));
+    FS_TRY(fs_json_keys(&its, keys, err));
+    FS_TRY(hw_read_latency(&its, "latency_s", err, &out->latency_s));
+    return hw_read_bps(&its, "bandwidth_bps", err, &out->bandwidth_bps);
+}
+
+json_t *hw_reduction_json(const hw_reduction *reduction)
+{
+    json_t *out = json_object();
+    fs_json_set_real(out, "latency_s", reduction->latency_s);
+    fs_json_set_real(out, "bandwidth_bps", reduction->bandwidth_bps);
+    return out;
+}
+
 /* ---- fabric ---- */
 
 fs_status hw_read_fabric(const fs_json *cluster, fs_err *err, hw_fabric *out)
 {
-    static const char *const keys[] = {"rails", "nodes_per_leaf",
-                                       "oversubscription", NULL};
+    static const char *const keys[] = {
+        "rails",     "nodes_per_leaf", "oversubscription",
+        "in_switch", "source",         NULL};
     enum { MOST = 1000 };
     fs_json in;
     int64_t nodes = 0;
@@ -160,6 +184,7 @@ fs_status hw_read_fabric(const fs_json *cluster, fs_err *err, hw_fabric *out)
     FS_TRY(fs_json_keys(&in, keys, err));
     if (fs_json_has(&in, "rails"))
         FS_TRY(fs_json_bool(&in, "rails", err, &out->rails));
+    FS_TRY(hw_read_reduction(&in, err, &out->in_switch));
     if (!fs_json_has(&in, "nodes_per_leaf") &&
         !fs_json_has(&in, "oversubscription"))
         return FS_OK;
@@ -182,5 +207,8 @@ json_t *hw_fabric_json(const hw_fabric *fabric)
         fs_json_set_int(out, "nodes_per_leaf", fabric->nodes_per_leaf);
         fs_json_set_real(out, "oversubscription", fabric->oversubscription);
     }
+    if (fabric->in_switch.bandwidth_bps > 0)
+        json_object_set_new(out, "in_switch",
+                            hw_reduction_json(&fabric->in_switch));
     return out;
 }

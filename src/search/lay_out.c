@@ -418,7 +418,7 @@ double search_least_fill(search_level0 *z, const search_candidate *c)
 /* After so many stages of a size their places in nodes are the same. */
 static int32_t period_of(const hw_cluster *cluster, int32_t size)
 {
-    const int32_t per = cluster->groups[0].devices_per_node;
+    const int32_t per = hw_cluster_period(cluster);
     int32_t n = 1;
     while (n * size % per)
         n++;

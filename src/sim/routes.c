@@ -6,7 +6,7 @@
 #include "sim/routes.h"
 
 #include "base/hash.h"
-#include "hw/links.h"
+#include "hw/crowd.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -32,7 +32,19 @@ typedef struct routing {
     crossings *crossed; /* [links] */
     double *most_bps;   /* [lines] */
     int64_t *user;      /* [lines] the stream of a role that alone uses it */
+    int32_t scale;      /* a transfer counts as so many streams */
 } routing;
+
+/* Rings split over wires are counted in parts of a transfer: in so many. */
+enum { PARTS = 1024 };
+
+static int32_t scale_of(const hw_cluster *cluster)
+{
+    for (int32_t g = 0; g < cluster->n_groups; g++)
+        if (hw_has_wires(&cluster->groups[g]))
+            return PARTS;
+    return 1;
+}
 
 /* ---- who uses a line ---- */
 
@@ -55,22 +67,43 @@ static void find_users(routing *r)
 
 /* ---- what it crosses ---- */
 
+static void cross_link(routing *r, int32_t line, int32_t link, int32_t streams)
+{
+    crossings *x = &r->crossed[link];
+    if (x->at.n == 0 || x->at.at[x->at.n - 1].line != line)
+        fs_push(r->arena, &x->at, (crossing){line, 0});
+    x->at.at[x->at.n - 1].n += streams;
+}
+
 static void cross(routing *r, int32_t line, int32_t from, int32_t to)
 {
     int32_t hops[HW_MOST_HOPS];
     double most_bps;
     const int32_t n = hw_links_route(r->links, from, to, hops, &most_bps);
-    r->most_bps[line] = fmin(r->most_bps[line], most_bps);
-    for (int32_t i = 0; i < n; i++) {
-        crossings *x = &r->crossed[hops[i]];
-        if (x->at.n == 0 || x->at.at[x->at.n - 1].line != line)
-            fs_push(r->arena, &x->at, (crossing){line, 0});
-        x->at.at[x->at.n - 1].n++;
-    }
+    r->most_bps[line] = fmin(r->most_bps[line], most_bps / r->scale);
+    for (int32_t i = 0; i < n; i++)
+        cross_link(r, line, hops[i], r->scale);
 }
 
-/* Members of a collective, ascending: within a node they pass on in a ring; of
- * several nodes, each deals with one of the next node. */
+/* Of rings inside a node by its own wires. */
+typedef struct wired_line {
+    routing *r;
+    int32_t line;
+} wired_line;
+
+static void cross_wires(void *ctx, int32_t first_link, int32_t n,
+                        const double *load)
+{
+    const wired_line *x = ctx;
+    for (int32_t i = 0; i < n; i++)
+        if (load[i] > 0)
+            cross_link(x->r, x->line, first_link + i,
+                       (int32_t)ceil(load[i] * x->r->scale));
+}
+
+/* Members of a collective, ascending: within a node they pass on in a ring
+ * (where its wires are its own, by the rings that suit these); of several
+ * nodes, each deals with one of the next node. */
 static void cross_ring(routing *r, const hw_cluster *c, int32_t line,
                        const int32_t *ranks, int32_t n)
 {
@@ -85,7 +118,7 @@ static void cross_ring(routing *r, const hw_cluster *c, int32_t line,
         const int32_t next_size = first[next + 1] - first[next];
         for (int32_t i = 0; i < size; i++) {
             const int32_t from = ranks[first[k] + i];
-            if (size > 1)
+            if (size > 1 && !hw_has_wires(hw_group_of(c, from)))
                 cross(r, line, from, ranks[first[k] + (i + 1) % size]);
             if (nodes > 1)
                 cross(r, line, from, ranks[first[next] + i % next_size]);
@@ -99,16 +132,21 @@ static void cross_comm(routing *r, const hw_cluster *c, int32_t index)
     const plan_stage *stage = &r->p->strategy->stages[comm->stage];
     const int32_t size = plan_comm_size(r->p, comm);
     const int32_t n = ir_mesh_size(&stage->mesh);
-    int32_t *ranks = fs_new(r->arena, int32_t, size);
+    int32_t *all = fs_new(r->arena, int32_t, n);
     bool *seen = fs_new(r->arena, bool, n);
+    hw_crowd crowd = {0, size, all};
     for (int32_t i = 0; i < n; i++) {
         if (seen[i])
             continue;
+        int32_t *ranks = all + crowd.n++ * size;
         plan_comm_ranks(r->p, comm, stage->first_device + i, ranks);
         for (int32_t k = 0; k < size; k++)
             seen[ranks[k] - stage->first_device] = true;
         cross_ring(r, c, index, ranks, size);
     }
+    if (r->scale > 1)
+        hw_crowd_ring_loads(r->links, &crowd, cross_wires,
+                            &(wired_line){r, index});
 }
 
 /* Between meshes of different sizes every position of the larger deals with the
@@ -215,7 +253,8 @@ sim_flows *sim_routes_make(const plan *p, const hw_cluster *cluster,
 {
     routing r = {.p = p,
                  .arena = fs_arena_create(),
-                 .n_lines = p->n_comms + p->n_channels};
+                 .n_lines = p->n_comms + p->n_channels,
+                 .scale = scale_of(cluster)};
     r.links = hw_links_create(cluster, r.arena);
     r.crossed = fs_new(r.arena, crossings, hw_links_count(r.links));
     r.most_bps = fs_new(r.arena, double, r.n_lines);
