@@ -211,7 +211,7 @@ static int count(const char *text, const char *word)
 static void test_limit(void)
 {
     const char *words = "search zoo:gpt,layers=4,hidden=64,heads=4,vocab=512,"
-                        "seq=64 --cluster 1x4:v100-sxm2-16g --batch 16 "
+                        "seq=64 --cluster 1x4:v100-sxm3-32g --batch 16 "
                         "--time-limit 20";
     cli_answer *a = cli("%s --memory 3M -o \"$D/within.json\" --json", words);
     tap_equal_int(a->status, 0, "a plan within 3 MiB: %s", a->err);
@@ -226,8 +226,8 @@ static void test_limit(void)
     tap_ok(a->status == 0 && strstr(a->out, "of 16 GiB of --memory") &&
                !strstr(a->out, "where memory is no limit, but"),
            "not by another one");
-    a = cli("explain \"$D/within.json\" --memory 17G");
-    tap_ok(a->status == 2 && strstr(a->err, "--memory 17G"),
+    a = cli("explain \"$D/within.json\" --memory 33G");
+    tap_ok(a->status == 2 && strstr(a->err, "--memory 33G"),
            "more than a device has limits nothing: %s", a->err);
     a = cli("explain \"$D/best.json\" --json");
     tap_ok(!json_object_get(a->json, "limit_bytes"),

@@ -20,17 +20,14 @@ static int compare_samples(const void *a, const void *b)
     return (x->seconds > y->seconds) - (x->seconds < y->seconds);
 }
 
-/* Of n passes, sorted by seconds: their mean, the deviation between them. */
+/* Of n passes, sorted by seconds: the mean of those that count, and how far
+ * these deviate from it. */
 static hw_point point_of(const hw_sample *at, int32_t n)
 {
     hw_point point = {.what = at->what, .work = at->work, .form = at->form};
-    double sum = 0, squares = 0;
-    for (int32_t i = 0; i < n; i++) {
-        sum += at[i].seconds;
-        point.count += at[i].count;
-    }
+    double squares = 0;
     for (int32_t i = 0; i < n; i++)
-        squares += (at[i].seconds - sum / n) * (at[i].seconds - sum / n);
+        point.count += at[i].count;
     /* without the slowest of several */
     const int32_t kept = n > 2 ? n - 1 : n;
     double work = 0; /* a whole step's is measured too */
@@ -40,7 +37,10 @@ static hw_point point_of(const hw_sample *at, int32_t n)
     }
     if (at[0].work != at[n - 1].work)
         point.work = work;
-    point.deviation_s = sqrt(squares / n);
+    for (int32_t i = 0; i < kept; i++)
+        squares += (at[i].seconds - point.seconds) *
+                   (at[i].seconds - point.seconds);
+    point.deviation_s = sqrt(squares / kept);
     return point;
 }
 
