@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *cli_network_kind(const ir_graph *graph)
 {
@@ -135,6 +136,10 @@ static fs_status published(cli *c, const cli_plan *p, const char *framework,
     out->why = of_nobody(c, cluster);
     if (out->why)
         return FS_OK;
+    if (access(file, F_OK) != 0) {
+        out->why = fs_printf(c->arena, "there is no %s", file);
+        return FS_OK;
+    }
     FS_TRY(cost_residuals_read(file, c->arena, &c->err, &all));
     const cost_residual *found = cost_residuals_find(&all, &asked);
     const cost_residual like = {.network = asked.network,
@@ -148,7 +153,9 @@ static fs_status published(cli *c, const cli_plan *p, const char *framework,
     out->r = *found;
     out->of =
         fs_printf(c->arena, "published runs (%s%s)", regime_text(c, found),
-                  framework ? "" : "; by other runtimes than this one");
+                  !framework          ? "; by other runtimes than this one"
+                  : !found->framework ? "; most by other frameworks than that"
+                                      : "");
     return FS_OK;
 }
 
