@@ -49,7 +49,7 @@ EXTRA_DIST += src/cost/README.md src/cost/FRAMEWORKS.md src/cost/REGRET.md src/c
 frameworksdir = $(pkgdatadir)/frameworks
 dist_frameworks_DATA = \
   datasets/frameworks/deepspeed-zero.json datasets/frameworks/fsdp.json \
-  datasets/frameworks/megatron-lm.json datasets/frameworks/mxnet.json \
+  datasets/frameworks/megatron-lm.json datasets/frameworks/megatron-deepspeed.json datasets/frameworks/vtrain-profile.json datasets/frameworks/mxnet.json \
   datasets/frameworks/oneflow.json datasets/frameworks/paddle.json \
   datasets/frameworks/pytorch.json datasets/frameworks/pytorch2.json datasets/frameworks/tensorflow.json
 # What validate knows of the sources of published runs, and these runs.
