@@ -186,7 +186,7 @@ static double link_spread(const hw_device *device)
         if (strcmp(p->what, EXEC_PING) != 0 || p->count < 2)
             continue;
         int32_t at = n++;
-        const double own = p->deviation_s / (p->seconds + p->deviation_s);
+        const double own = deviation_of(p);
         for (; at > 0 && spread[at - 1] > own; at--)
             spread[at] = spread[at - 1];
         spread[at] = own;
