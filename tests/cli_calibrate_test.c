@@ -117,6 +117,36 @@ static void test_runs(void)
     tap_equal_int(a->status, 1, "beyond its bound the answer is no");
 }
 
+/* Runs of the one plan as those of three, at times made up: 1.0 and 1.2 s, 2.0
+ * and 2.2 s, 2.1 and 2.3 s, predicted 3, 1 and 4 s. The last two overlap; of
+ * the two pairs that do not the first is predicted the wrong way round. */
+static void test_sure_order(void)
+{
+    static const double times[3][2] = {{1.0, 1.2}, {2.0, 2.2}, {2.1, 2.3}};
+    static const double predicted[3] = {3, 1, 4};
+    for (int k = 0; k < 6; k++) {
+        char sql[800];
+        snprintf(
+            sql, sizeof sql,
+            "INSERT INTO runs (started, command_line, command, status, model, "
+            "plan_digest, json) SELECT started, command_line, command, status, "
+            "'sure', 'digest %d', json_set(json, '$.step_s.median', %g, "
+            "'$.predicted_step_s', %g) FROM runs WHERE command = 'run' "
+            "AND status = 0 LIMIT 1",
+            k / 2, times[k / 2][k % 2], predicted[k / 2]);
+        ask(sql);
+    }
+    const cli_answer *a = cli("validate \"$D/test.db\" --json");
+    const json_t *sure =
+        json_object_get(json_object_get(a->json, "per_source"), "sure");
+    tap_equal_int(json_integer_value(json_object_get(sure, "rows")), 3,
+                  "three plans of a network");
+    tap_equal_int(json_integer_value(json_object_get(sure, "sure_pairs")), 2,
+                  "two pairs whose runs do not overlap");
+    tap_ok(json_number_value(json_object_get(sure, "sure_tau")) == 0,
+           "one of them in the predicted order, one not");
+}
+
 /* The plan as it would be had another processor been measured. */
 static void test_other_machine(void)
 {
@@ -163,6 +193,7 @@ int main(void)
     test_resumed();
     test_model();
     test_runs();
+    test_sure_order();
     test_other_machine();
     test_refused();
     cli_end_scratch();

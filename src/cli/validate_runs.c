@@ -114,6 +114,9 @@ typedef struct of_model {
     double replay;             /* median error of the simulator alone */
     double bytes;              /* median error of memory; NAN */
     double tau, regret;
+    /* Of the pairs of plans that every run put in the same order; NAN: none. */
+    double sure_tau;
+    int32_t sure_pairs;
     /* The best that can be had: one round of runs as the prediction of the
      * rest. NAN: each plan ran once. */
     double noise, noise_tau, noise_regret;
@@ -177,6 +180,35 @@ static void score_noise(const reading *r, of_model *m)
     m->noise_regret = median_of(arena, regret.at, regret.n);
 }
 
+/* Every run of one plan took less than every run of the other. */
+static bool below(const ran *one, const ran *other)
+{
+    for (int32_t i = 0; i < one->n; i++)
+        for (int32_t k = 0; k < other->n; k++)
+            if (one->measured[i] >= other->measured[k])
+                return false;
+    return true;
+}
+
+/* Kendall's tau of what runs repeat: a pair whose runs overlap has no order
+ * that a prediction could keep. */
+static void score_sure(const reading *r, of_model *m)
+{
+    int32_t agree = 0;
+    for (int32_t i = 0; i < r->plans.n; i++)
+        for (int32_t k = 0; k < r->plans.n; k++) {
+            const ran *x = &r->plans.at[i], *y = &r->plans.at[k];
+            if (strcmp(x->model, m->model) != 0 ||
+                strcmp(y->model, m->model) != 0 || x->n < 2 || y->n < 2 ||
+                !below(x, y))
+                continue;
+            m->sure_pairs++;
+            agree +=
+                (x->predicted < y->predicted) - (x->predicted > y->predicted);
+        }
+    m->sure_tau = m->sure_pairs ? (double)agree / m->sure_pairs : NAN;
+}
+
 static of_model score_model(const reading *r, const char *model)
 {
     fs_arena *arena = r->c->arena;
@@ -212,6 +244,7 @@ static of_model score_model(const reading *r, const char *model)
         m.tau = order.tau;
         m.regret = order.regret;
     }
+    score_sure(r, &m);
     score_noise(r, &m);
     return m;
 }
@@ -266,10 +299,10 @@ static void plan_table(cli *c, const reading *r)
 static void model_table(cli *c, const of_model *models, int32_t n)
 {
     static const char *const header[] = {
-        "network", "plans",    "median error", "mean error",
-        "bias",    "replayed", "memory",       "tau",
-        "regret",  "noise",    "its tau",      "its regret"};
-    report_table t = {.arena = c->arena, .n_columns = 12, .header = header};
+        "network",  "plans",   "median error", "mean error", "bias",
+        "replayed", "memory",  "tau",          "regret",     "sure tau",
+        "noise",    "its tau", "its regret"};
+    report_table t = {.arena = c->arena, .n_columns = 13, .header = header};
     for (int32_t i = 0; i < n; i++) {
         const of_model *m = &models[i];
         report_table_cell(&t, "%s",
@@ -284,6 +317,11 @@ static void model_table(cli *c, const of_model *models, int32_t n)
                           isfinite(m->tau) ? fs_printf(c->arena, "%.2f", m->tau)
                                            : "");
         report_table_cell(&t, "%s", percent(c->arena, m->regret));
+        report_table_cell(
+            &t, "%s",
+            isfinite(m->sure_tau)
+                ? fs_printf(c->arena, "%.2f of %d", m->sure_tau, m->sure_pairs)
+                : "");
         report_table_cell(&t, "%s", percent(c->arena, m->noise));
         report_table_cell(&t, "%s",
                           isfinite(m->noise_tau)
@@ -294,8 +332,8 @@ static void model_table(cli *c, const of_model *models, int32_t n)
     puts("");
     report_table_print(&t, stdout);
     puts("bias: the mean with its sign; replayed: the simulator with measured "
-         "durations; noise: one run of "
-         "each plan as the prediction of its others");
+         "durations; sure tau: of the pairs of plans that all runs put in one "
+         "order; noise: one run of each plan as the prediction of its others");
 }
 
 static void fill_json(cli *c, const reading *r, const of_model *models,
@@ -306,14 +344,16 @@ static void fill_json(cli *c, const reading *r, const of_model *models,
         const of_model *m = &models[i];
         json_object_set_new(
             sources, m->model,
-            json_pack("{s:f, s:f, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+            json_pack("{s:f, s:f, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+                      "s:o, s:i}",
                       "mape", m->mape, "bias", m->bias, "rows", m->plans,
                       "runs", m->runs, "median", real_or_null(m->median),
                       "replayed", real_or_null(m->replay), "mem_mape",
                       real_or_null(m->bytes), "tau", real_or_null(m->tau),
                       "regret", real_or_null(m->regret), "noise",
                       real_or_null(m->noise), "noise_tau",
-                      real_or_null(m->noise_tau)));
+                      real_or_null(m->noise_tau), "sure_tau",
+                      real_or_null(m->sure_tau), "sure_pairs", m->sure_pairs));
     }
     for (int32_t i = 0; i < r->plans.n; i++) {
         const ran *p = &r->plans.at[i];
