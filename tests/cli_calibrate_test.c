@@ -187,6 +187,19 @@ static void test_refused(void)
     }
 }
 
+/* Four passes that took the same to the last digit: what a mean of them is
+ * rounded by is no deviation, and clusters that say so are read again. */
+static void test_alike(void)
+{
+    ask("INSERT OR REPLACE INTO samples SELECT fingerprint, what, form, place, "
+        "pass + 2, work, seconds, count, measured FROM samples WHERE pass < 2");
+    ask("UPDATE samples SET seconds = 1.1e-7 * length(what)"
+        " WHERE place = 'alone'");
+    const cli_answer *a = cli("plan " GPT " --cluster local --ranks 2 --batch 4"
+                              " --dp 2 -o \"$D/alike.json\"");
+    tap_equal_int(a->status, 0, "passes that took the same are no bad figures");
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_calibrate_test");
@@ -196,6 +209,7 @@ int main(void)
     test_sure_order();
     test_other_machine();
     test_refused();
+    test_alike();
     cli_end_scratch();
     return tap_done();
 }

@@ -24,6 +24,7 @@ static int compare_samples(const void *a, const void *b)
  * these deviate from it. */
 static hw_point point_of(const hw_sample *at, int32_t n)
 {
+    static const double ROUNDING = 1e-12;
     hw_point point = {.what = at->what, .work = at->work, .form = at->form};
     double squares = 0;
     for (int32_t i = 0; i < n; i++)
@@ -41,6 +42,8 @@ static hw_point point_of(const hw_sample *at, int32_t n)
         squares += (at[i].seconds - point.seconds) *
                    (at[i].seconds - point.seconds);
     point.deviation_s = sqrt(squares / kept);
+    if (point.deviation_s < ROUNDING * point.seconds)
+        point.deviation_s = 0; /* alike, but for what the mean was rounded by */
     return point;
 }
 
