@@ -16,10 +16,9 @@ static int64_t scratch_of(const ir_tensor *tensor, const ir_mesh *mesh,
     for (int32_t k = 0; k < path->n; k++) {
         plan_box_step step;
         if (!plan_box_step_make(tensor, mesh, &path->at[k], &path->at[k + 1],
-                                &step) ||
-            !plan_box_is_collective(step.kind))
+                                &step))
             continue;
-        int64_t bytes = step.bytes_in + step.bytes_out;
+        const int64_t bytes = plan_box_scratch(tensor, mesh, &step);
         most = bytes > most ? bytes : most;
     }
     return most;

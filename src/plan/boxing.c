@@ -213,3 +213,27 @@ bool plan_box_step_make(const ir_tensor *tensor, const ir_mesh *mesh,
                            .bytes_out = piece_bytes(tensor, mesh, to)};
     return true;
 }
+
+/* The largest share of the sum that one of n ranks folds. */
+static int64_t share_bytes(const plan_box_step *step, int64_t size, int64_t n)
+{
+    return step->kind == PLAN_ALL_REDUCE
+               ? (step->bytes_in / size + n - 1) / n * size
+               : step->bytes_out;
+}
+
+int64_t plan_box_scratch(const ir_tensor *tensor, const ir_mesh *mesh,
+                         const plan_box_step *step)
+{
+    const int64_t size = ir_dtype_bytes(tensor->dtype);
+    int64_t n = 1;
+    if (step->kind != PLAN_ALL_REDUCE && step->kind != PLAN_REDUCE_SCATTER)
+        return 0;
+    for (int32_t a = 0; a < mesh->n; a++)
+        n *= step->axes >> a & 1 ? mesh->dim[a] : 1;
+    const int64_t all = (n - 1 + (size == 2)) * share_bytes(step, size, n);
+    /* with fewer elements than ranks each folds all, as it comes */
+    const int64_t few =
+        2 * (step->bytes_in < n * size ? step->bytes_in : n * size);
+    return all > few ? all : few;
+}

@@ -48,6 +48,12 @@ bool plan_box_step_make(const ir_tensor *tensor, const ir_mesh *mesh,
                         const ir_nd_sbp *from, const ir_nd_sbp *to,
                         plan_box_step *out);
 
+/* Bytes that a collective takes beside its pieces: what all others contribute
+ * to the share that a rank folds, and the lower half of a 16-bit sum. 0 where
+ * nothing is folded: pieces go to where they belong. */
+int64_t plan_box_scratch(const ir_tensor *tensor, const ir_mesh *mesh,
+                         const plan_box_step *step);
+
 /* Who gives what to whom in a step. */
 plan_exchange plan_box_exchange(const ir_tensor *tensor, const ir_mesh *mesh,
                                 const ir_nd_sbp *from, const ir_nd_sbp *to);

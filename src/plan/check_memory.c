@@ -113,7 +113,8 @@ static int64_t scratch_needed(const memory_check *x, const plan_task *task)
 {
     const plan_strategy *s = x->c->p->strategy;
     if (task->kind == PLAN_BOX && plan_box_is_collective(task->box.kind))
-        return task->box.bytes_in + task->box.bytes_out;
+        return plan_box_scratch(&x->c->graph->tensors.at[task->tensor],
+                                plan_role_mesh(x->c->p, x->r), &task->box);
     if (task->kind == PLAN_RECV) {
         const plan_cross cross = plan_task_cross(x->c->graph, x->c->p, task);
         return plan_cross_scratch(&cross);

@@ -153,7 +153,8 @@ static void make_box(lowering *l, int32_t id)
     task.tensor = v->tensor;
     if (plan_box_is_collective(task.box.kind)) {
         task.comm = find_comm(l, v->at_stage, &task);
-        task.scratch_bytes = task.box.bytes_in + task.box.bytes_out;
+        task.scratch_bytes = plan_box_scratch(
+            tensor, &l->strategy->stages[v->stage].mesh, &task.box);
     }
     task.n_in = task.n_out = 1;
     task.in[0] = parent->reg;
@@ -241,10 +242,10 @@ static int64_t scratch_of(lowering *l, int32_t v)
     const int32_t u = plan_node_like(s, v);
 
     if (u == v)
-        l->scratch_bytes[v] = ir_work_of(&l->works, l->graph,
-                                         &l->graph->nodes.at[v], &s->sig[v],
-                                         &s->stages[s->stage_of[v]].mesh)
-                                  ->scratch_bytes;
+        l->scratch_bytes[v] =
+            ir_work_of(&l->works, l->graph, &l->graph->nodes.at[v], &s->sig[v],
+                       &s->stages[s->stage_of[v]].mesh)
+                ->scratch_bytes;
     return l->scratch_bytes[u];
 }
 
@@ -278,7 +279,7 @@ typedef struct lower_place {
 
 static lower_place place_of(const lower_task *t, int32_t task)
 {
-    const int32_t chunk = plan_phase_once(t->task.phase)         ? 0
+    const int32_t chunk = plan_phase_once(t->task.phase)  ? 0
                           : t->task.phase == PLAN_FORWARD ? t->task.chunk
                                                           : -t->task.chunk;
 
