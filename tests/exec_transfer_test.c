@@ -185,9 +185,13 @@ static int64_t reserved_bytes(const trial *t)
     const plan_stage from = {t->x.from_mesh, t->first_giver};
     const plan_stage to = {t->x.to_mesh, t->first_taker};
     const plan_cross cross = {&tensor, &from, &to, t->x.from, t->x.to};
-    return t->x.moves ? plan_cross_scratch(&cross)
-                      : fill_piece(t, true, 0, NULL, NULL) +
-                            fill_piece(t, false, 0, NULL, NULL);
+    plan_box_step step;
+    if (t->x.moves)
+        return plan_cross_scratch(&cross);
+    if (plan_box_step_make(&tensor, &t->x.to_mesh, &t->x.from, &t->x.to, &step))
+        return plan_box_scratch(&tensor, &t->x.to_mesh, &step);
+    return fill_piece(t, true, 0, NULL, NULL) + /* no step of the table */
+           fill_piece(t, false, 0, NULL, NULL);
 }
 
 static void run_transfer(exec_transfer *transfer, const void *in, void *out,
@@ -230,7 +234,7 @@ static int64_t run_trial(exec_world *world, const trial *t, int32_t tag)
     const int64_t reserved = reserved_bytes(t);
     char *in = fs_new(arena, char, room), *out = fs_new(arena, char, room);
     char *wanted = fs_new(arena, char, room);
-    char *scratch = fs_new(arena, char, reserved);
+    char *scratch = fs_new(arena, char, reserved + 1);
     fill_piece(t, true, gives_at, hold_element, in);
     fill_piece(t, false, takes_at, expect_value, wanted);
     int64_t wrong = 1;
