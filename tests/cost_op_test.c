@@ -125,21 +125,25 @@ static double matmul_by(const net *n, hw_point *points, int32_t n_points)
 static void test_points(const net *n)
 {
     double w = 2.0 * 64 * 128 * 256;
-    hw_point around[] = {{"matmul", w * 3, 5e-4}, {"matmul", w / 2, 1e-4}};
+    hw_point around[] = {{.what = "matmul", .work = w * 3, .seconds = 5e-4},
+                         {.what = "matmul", .work = w / 2, .seconds = 1e-4}};
     tap_near(matmul_by(n, around, 2), 1e-4 + 4e-4 * 0.5 / 2.5, 1e-9,
              "between two points: linear in work");
-    hw_point above[] = {{"matmul", 4 * w, 1e-4 + 1e-6}};
+    hw_point above[] = {
+        {.what = "matmul", .work = 4 * w, .seconds = 1e-4 + 1e-6}};
     tap_near(matmul_by(n, above, 1), 1e-6 + 1e-4 / 4, 1e-9,
              "before the first point: the line from the launch");
-    hw_point tiny[] = {{"matmul", 4 * w, 1e-8}};
+    hw_point tiny[] = {{.what = "matmul", .work = 4 * w, .seconds = 1e-8}};
     tap_near(matmul_by(n, tiny, 1), 1e-6, 1e-9, "never below the launch");
-    hw_point one[] = {{"matmul", w / 4, 1e-4}};
+    hw_point one[] = {{.what = "matmul", .work = w / 4, .seconds = 1e-4}};
     tap_near(matmul_by(n, one, 1), 4e-4, 1e-9,
              "behind one point: its rate goes on");
-    hw_point two[] = {{"matmul", w / 4, 1e-4}, {"matmul", w / 2, 1.5e-4}};
+    hw_point two[] = {{.what = "matmul", .work = w / 4, .seconds = 1e-4},
+                      {.what = "matmul", .work = w / 2, .seconds = 1.5e-4}};
     tap_near(matmul_by(n, two, 2), 2.5e-4, 1e-9,
              "behind two points: their line goes on");
-    hw_point falls[] = {{"matmul", w / 4, 2e-4}, {"matmul", w / 2, 1e-4}};
+    hw_point falls[] = {{.what = "matmul", .work = w / 4, .seconds = 2e-4},
+                        {.what = "matmul", .work = w / 2, .seconds = 1e-4}};
     tap_near(matmul_by(n, falls, 2), 3e-4, 1e-9,
              "where there is none that rises the last rate goes on");
 }
@@ -148,10 +152,11 @@ static void test_points(const net *n)
 static void test_monotone(const net *n)
 {
     double w = 2.0 * 64 * 128 * 256;
-    hw_point disturbed[] = {{"matmul", w / 2, 1e-4},
-                            {"matmul", w, 7e-4},
-                            {"matmul", 2 * w, 2.5e-4},
-                            {"matmul", 4 * w, 5e-4}};
+    hw_point disturbed[] = {
+        {.what = "matmul", .work = w / 2, .seconds = 1e-4},
+        {.what = "matmul", .work = w, .seconds = 7e-4},
+        {.what = "matmul", .work = 2 * w, .seconds = 2.5e-4},
+        {.what = "matmul", .work = 4 * w, .seconds = 5e-4}};
     hw_point copy[4];
     memcpy(copy, disturbed, sizeof copy);
     tap_near(matmul_by(n, disturbed, 4), 4.75e-4, 1e-9,
@@ -175,7 +180,8 @@ static void test_monotone(const net *n)
 static void test_names(const net *n)
 {
     double bytes = 2 * 4.0 * 64 * 256;
-    hw_point points[] = {{"pointwise", bytes, 3e-4}, {"gelu", bytes, 7e-4}};
+    hw_point points[] = {{.what = "pointwise", .work = bytes, .seconds = 3e-4},
+                         {.what = "gelu", .work = bytes, .seconds = 7e-4}};
     hw_cluster *c = with_points(points, 2);
     tap_near(demand_of(c, n, n->gelu, NULL, 1).total_s, 7e-4, 1e-9,
              "an op's own points count first");
@@ -190,10 +196,10 @@ static void test_names(const net *n)
 static void test_chain(void)
 {
     const double tile = 2 * 4.0 * 2048, whole = 8 * tile;
-    hw_point points[] = {{"pointwise", tile, 2e-6},
-                         {"pointwise", whole, 40e-6},
-                         {"gelu", tile, 6e-6},
-                         {"gelu", whole, 60e-6}};
+    hw_point points[] = {{.what = "pointwise", .work = tile, .seconds = 2e-6},
+                         {.what = "pointwise", .work = whole, .seconds = 40e-6},
+                         {.what = "gelu", .work = tile, .seconds = 6e-6},
+                         {.what = "gelu", .work = whole, .seconds = 60e-6}};
     hw_cluster *c = with_points(points, 4);
     net n = make_net();
     ir_rewrite_step(n.graph, &(ir_rewrite_options){.chain = true});
@@ -303,10 +309,10 @@ static int32_t count_slower(const hw_cluster *c)
 /* Where it is said of an op. */
 static void test_narrow(const net *n)
 {
-    hw_point points[] = {{"update", 1e4, 3e-5},
-                         {"update", 1e5, 2e-5},
-                         {"update", 1e6, 9e-4},
-                         {"update", 2e6, 4e-4}};
+    hw_point points[] = {{.what = "update", .work = 1e4, .seconds = 3e-5},
+                         {.what = "update", .work = 1e5, .seconds = 2e-5},
+                         {.what = "update", .work = 1e6, .seconds = 9e-4},
+                         {.what = "update", .work = 2e6, .seconds = 4e-4}};
     hw_cluster *plain = make_cluster(), *fast = make_cluster();
     hw_cluster *measured = with_points(points, 4), *two = make_cluster();
     fast->groups[0].device.bf16_flops = 8e12;

@@ -6,7 +6,7 @@
 #include "config.h"
 
 #include "exec/transfer.h"
-#include "plan/boxing.h"
+#include "plan/boxer.h"
 
 #include "tests/exec_ranks.h"
 

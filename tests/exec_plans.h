@@ -3,6 +3,7 @@
 #define FS_TESTS_EXEC_PLANS_H
 
 #include "exec/exec.h"
+#include "plan/boxer.h"
 #include "plan/check.h"
 
 #include <math.h>

@@ -143,7 +143,7 @@ static void test_files(void)
 static void refuse_figure(const char *figure, const char *value)
 {
     hw_cluster *c = open_good("2x4:cpu");
-    hw_point points[] = {{"matmul", 1e6, 1e-5}};
+    hw_point points[] = {{.what = "matmul", .work = 1e6, .seconds = 1e-5}};
     c->groups[0].device.points = points;
     c->groups[0].device.n_points = 1;
     c->groups[0].device.usd_per_h = 1;
@@ -243,9 +243,9 @@ static void test_price(void)
 static void test_round_trip(void)
 {
     hw_cluster *c = open_good("2x4:cpu+1x8:a100-sxm4-40g");
-    hw_point points[] = {{"pointwise", 1e6, 1.25e-4},
-                         {"matmul", 3e9, 0.1 + 0.2},
-                         {"matmul", 1e6, 1e-5}};
+    hw_point points[] = {{.what = "pointwise", .work = 1e6, .seconds = 1.25e-4},
+                         {.what = "matmul", .work = 3e9, .seconds = 0.1 + 0.2},
+                         {.what = "matmul", .work = 1e6, .seconds = 1e-5}};
     fs_err err = {0};
     c->groups[0].device.points = points;
     c->groups[0].device.n_points = 3;

@@ -86,7 +86,8 @@ static void test_paths(fs_arena *arena)
 static void test_points(fs_arena *arena)
 {
     hw_cluster *c = cluster_of("1x2:cpu", arena);
-    hw_point points[] = {{"add", 1e6, 3e-3}, {"matmul", 1e9, 5e-3}};
+    hw_point points[] = {{.what = "add", .work = 1e6, .seconds = 3e-3},
+                         {.what = "matmul", .work = 1e9, .seconds = 5e-3}};
     c->groups[0].device.launch_s = 1e-3;
     c->groups[0].device.points = points;
     c->groups[0].device.n_points = 2;

@@ -2,7 +2,7 @@
  * halos and all reductions, on one stage and between two. */
 #include "config.h"
 
-#include "plan/boxing.h"
+#include "plan/boxer.h"
 
 #include "base/hash.h"
 

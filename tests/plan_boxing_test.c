@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "plan/boxing.h"
+#include "plan/boxer.h"
 
 #include "base/hash.h"
 

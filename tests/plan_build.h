@@ -5,6 +5,7 @@
 #define FS_TESTS_PLAN_BUILD_H
 
 #include "ir/train.h"
+#include "plan/boxer.h"
 #include "plan/plan.h"
 
 #include <math.h>

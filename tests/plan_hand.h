@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "ir/train.h"
+#include "plan/boxer.h"
 #include "plan/check.h"
 #include "plan/schedule.h"
 #include "plan/text.h"

@@ -314,7 +314,8 @@ static void check_lean(again_case *c, const hw_cluster *cluster, tally *t)
     if (!build_bare(c, &z, &of))
         return;
     search_lean_plans(
-        &of.built.net, &(search_lean_wish){INT64_MAX, INFINITY, NULL, NULL},
+        &of.built.net,
+        &(search_lean_wish){.limit = INT64_MAX, .below_s = INFINITY},
         fs_deadline_after(FS_STEPS_PER_S, &of.steps, z.end), c->arena, &lean);
     for (int32_t k = 0; k < lean.plans.n; k += 1 + lean.plans.n / 6)
         check_arenas(c, cluster, &z, &of, &lean.plans.at[k], t);

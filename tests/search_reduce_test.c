@@ -1,6 +1,7 @@
 /* Each exact reduction, alone, without, and in random company, against all
  * assignments of small networks. */
 #include "config.h"
+#include "search/engine/engine.h"
 #include "search/engine/minplus.h"
 #include "search/engine/reduce.h"
 

@@ -4,6 +4,7 @@
 #define FS_COST_COST_H
 
 #include "hw/cluster.h"
+#include "plan/boxer.h"
 #include "plan/timing.h"
 
 /* Holds the cluster, which must outlive it, and remembers routes: one thread

@@ -4,7 +4,7 @@
 #ifndef FS_PLAN_BOXER_PARTS_H
 #define FS_PLAN_BOXER_PARTS_H
 
-#include "plan/boxing.h"
+#include "plan/boxer.h"
 
 typedef struct boxer_spaces boxer_spaces;
 typedef struct boxer_crossings boxer_crossings;

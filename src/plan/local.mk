@@ -8,9 +8,9 @@ src_plan_libfs_plan_a_SOURCES += src/plan/actor.c src/plan/actor.h \
   src/plan/places.c src/plan/places.h \
   src/plan/timing.c src/plan/timing.h src/plan/arrivals.c
 src_plan_libfs_plan_a_SOURCES += src/plan/strategy.c src/plan/strategy.h \
-  src/plan/boxing.c src/plan/boxing.h src/plan/boxer.c src/plan/boxer_parts.h \
+  src/plan/boxing.c src/plan/boxing.h src/plan/path.c \
+  src/plan/boxer.c src/plan/boxer.h src/plan/boxer_parts.h \
   src/plan/boxer_trees.c src/plan/boxer_cross.c src/plan/boxer_pairs.c \
-  src/plan/path.c \
   src/plan/exchange.c src/plan/exchange.h src/plan/boxing.def
 src_plan_libfs_plan_a_SOURCES += src/plan/schedule.c src/plan/schedule.h \
   src/plan/schedules.def src/plan/schedule_1f1b.c src/plan/schedule_gpipe.c \
