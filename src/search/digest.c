@@ -185,7 +185,8 @@ static void add_ops(uint64_t *digest, const search_problem *p)
                                                   &whole, &one));
 }
 
-/* Boxing of the network's largest tensor over so many devices. */
+/* Boxing of the network's largest tensor over so many devices: seconds and what
+ * it holds. */
 static void add_boxing(uint64_t *digest, const search_problem *p,
                        int32_t devices)
 {
@@ -211,6 +212,8 @@ static void add_boxing(uint64_t *digest, const search_problem *p,
                                &to, &step)) {
             const plan_demand demand = cost_box_step(p->cost, &stage, &step);
             add_seconds(digest, cost_shared_seconds(p->cost, &stage, &demand));
+            add(digest,
+                plan_box_scratch(&graph->tensors.at[most], &stage.mesh, &step));
         }
     }
 }
