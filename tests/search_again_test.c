@@ -193,10 +193,14 @@ static void check_plan(const again_case *c, const hw_cluster *cluster,
                        const search_result *r, tally *t)
 {
     plan_lower_options options = plan_lower_defaults();
+    int64_t *enough = fs_new(c->arena, int64_t, r->strategy->n_stages);
     cost_summary summary;
     plan_report proof = {0};
     plan *lowered;
     fs_err err = {0};
+    for (int32_t i = 0; i < r->strategy->n_stages; i++)
+        enough[i] = c->problem.memory_bytes;
+    options.enough_bytes = enough; /* packed until they fit, as by commands */
     t->chose += r->again.chosen;
     t->some += r->again.chosen && r->again.n_left > 0;
     if (cost_strategy(c->problem.cost, r->graph, r->strategy, c->arena, &err,
@@ -214,9 +218,14 @@ static void check_plan(const again_case *c, const hw_cluster *cluster,
         t->bad_check++;
         return;
     }
-    for (int32_t k = 0; k < lowered->n_roles; k++)
-        if (lowered->roles[k].arena_bytes > c->problem.memory_bytes)
-            t->bad_arena++;
+    for (int32_t k = 0; k < lowered->n_roles; k++) {
+        if (lowered->roles[k].arena_bytes <= c->problem.memory_bytes)
+            continue;
+        printf("# %s: an arena of %lld bytes, allowed %lld\n", case_text(c),
+               (long long)lowered->roles[k].arena_bytes,
+               (long long)c->problem.memory_bytes);
+        t->bad_arena++;
+    }
 }
 
 /* ---- bytes of a network's assignments ---- */

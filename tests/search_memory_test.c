@@ -189,7 +189,7 @@ static void test_misfits(void)
     int32_t found_some = 0, wrong = 0, bound = 0, anchored = 0;
     tap_ok(build(&mlp, &free_recipe, &err, &graph) == FS_OK, "a graph");
     search_graph one = {1, graph, NULL};
-    for (int64_t limit = 84000; limit < 140000; limit += 8000) {
+    for (int64_t limit = 68000; limit < 124000; limit += 8000) {
         search_problem problem = {.cluster = cluster,
                                   .cost = cost_model_create(cluster, arena),
                                   .n_graphs = 1,
