@@ -165,7 +165,9 @@ bench-sim: all tests/bench_sim
 bench-local: all
 	@FLOWSEARCH=$(abs_top_builddir)/flowsearch \
 	  $(SHELL) $(srcdir)/tests/bench_local.sh $(abs_top_builddir)/bench-local
-EXTRA_DIST += tests/bench_local.sh tests/bench_local.txt
+	@FLOWSEARCH=$(abs_top_builddir)/flowsearch \
+	  $(SHELL) $(srcdir)/tests/bench_limit.sh $(abs_top_builddir)/bench-local/limit
+EXTRA_DIST += tests/bench_local.sh tests/bench_local.txt tests/bench_limit.sh
 
 # docs/coverage.md from the ONNX backend tests (Debian: libonnx-testdata).
 check_SCRIPTS += tests/coverage_test.sh
