@@ -58,7 +58,9 @@ for more in 0 1 2 3 4 6 8; do
   taken=$(figure process_bytes "$at.run")
   predicted=$(figure predicted_process_bytes "$at.run")
   run "$at" "$limit"
+  outcome=runs
+  [ "$status" = 0 ] || outcome=$(tail -1 "$at.err")
   echo "$at rows: predicted $predicted, taken $taken without a limit; within" \
-    "it: $([ "$status" = 0 ] && echo runs || tail -1 "$at.err")"
+    "it: $outcome"
   [ "$status" = 0 ] || break
 done
