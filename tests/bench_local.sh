@@ -29,13 +29,17 @@ plans() { # of a place
   grep "^$where " "$list"
 }
 
+# Pass by pass over all networks, as runs are in rounds (below).
 calibrate() {
-  plans | cut -d' ' -f2,3 | sort -u | while read -r net ranks; do
-    [ -e "calibrated-$net-$ranks" ] && continue
-    echo "calibrate $where $net $ranks" >&2
-    "$flowsearch" calibrate "$(model_of "$net")" --batch "$(batch_of "$net")" \
-      --ranks "$ranks" --passes 3 --db "../$where.db" > calibrate.txt
-    mv calibrate.txt "calibrated-$net-$ranks"
+  for pass in 1 2 3; do
+    plans | cut -d' ' -f2,3 | sort -u | while read -r net ranks; do
+      [ -e "calibrated-$net-$ranks-$pass" ] && continue
+      echo "calibrate $where $net $ranks, pass $pass" >&2
+      "$flowsearch" calibrate "$(model_of "$net")" \
+        --batch "$(batch_of "$net")" --ranks "$ranks" --passes "$pass" \
+        --db "../$where.db" > calibrate.txt
+      mv calibrate.txt "calibrated-$net-$ranks-$pass"
+    done
   done
 }
 plan() {
