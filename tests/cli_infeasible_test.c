@@ -105,15 +105,15 @@ static void test_limit(void)
 {
     const char *words = "search " GPT " --cluster 1x4:a100-sxm4-80g --batch 8 "
                         "-o \"$D/p.json\" --json";
-    cli_answer *a = cli("%s --memory 600000 --work-limit 4", words);
+    cli_answer *a = cli("%s --memory 580000 --work-limit 4", words);
     const char *status = json_string_value(json_object_get(a->json, "status"));
     const json_int_t smallest = whole(a->json, "smallest_bytes");
     char known[64];
     snprintf(known, sizeof known, "--memory %lld is known to do",
              (long long)smallest);
     tap_ok(a->status == 1 && status && strcmp(status, "limit") == 0 &&
-               smallest > 600000 && strstr(a->err, known),
-           "nothing found in 600000 bytes: %s", a->err);
+               smallest > 580000 && strstr(a->err, known),
+           "nothing found in 580000 bytes: %s", a->err);
     a = cli("%s --memory %lld --time-limit 20", words, (long long)smallest);
     tap_ok(a->status == 0 && cli_largest_peak(a) <= smallest, "which does: %s",
            a->err);
