@@ -53,7 +53,7 @@ check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
   tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
   tests/search_recipe_test tests/search_planner_test tests/search_baselines_test \
   tests/search_split_test tests/search_ration_test tests/search_steps_test \
-  tests/search_plans_test tests/search_again_test tests/search_states_test
+  tests/search_plans_test tests/search_states_test
 # Of cost; search completes what it prices.
 check_PROGRAMS += tests/cost_sheet_test
 tests_cost_sheet_test_SOURCES = tests/cost_sheet_test.c tests/pricing.c \
