@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- what it was given ---- */
 
@@ -21,7 +22,6 @@ static fs_status check_operands(cli *c, const char **model,
     *model = NULL;
     for (int i = 0; i < a->n_operands; i++) {
         const char *said = a->operands[i];
-        const size_t length = strlen(said);
         if (strcmp(said, "local") == 0)
             continue;
         if (cli_is_model(said) && *model)
@@ -30,7 +30,8 @@ static fs_status check_operands(cli *c, const char **model,
                            *model, said);
         if (cli_is_model(said))
             *model = said;
-        else if (length > 5 && strcmp(said + length - 5, ".json") == 0)
+        else if (access(said, F_OK) ==
+                 0) /* whether it is one its reader says */
             files[n++] = said;
         else
             return fs_fail(&c->err, FS_INVALID,

@@ -6,8 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { MOST_FIRINGS = 1 << 28 };
-
 static const char *const finding_names[] = {
     [PLAN_FINDING_STRUCTURE] = "structure",
     [PLAN_FINDING_SBP] = "sbp",
@@ -150,7 +148,7 @@ static bool number_firings(plan_checking *c, int32_t role, int64_t *total)
         base[r->n_slots + section * m + (once ? 0 : r->slots[s].micro_batch)] =
             s;
         n += tasks.end - tasks.first;
-        if (*total + n > MOST_FIRINGS)
+        if (*total + n > PLAN_MOST_FIRINGS)
             return false;
     }
     c->n_firings[role] = (int32_t)n;
@@ -180,8 +178,8 @@ bool plan_check_unroll(plan_checking *c)
     const plan *p = c->p;
     int64_t total = 0;
     c->n_lines = p->n_comms + p->n_channels;
-    if ((int64_t)p->n_roles * c->n_lines > MOST_FIRINGS ||
-        (int64_t)p->strategy->n_stages * p->micro_batches > MOST_FIRINGS) {
+    if ((int64_t)p->n_roles * c->n_lines > PLAN_MOST_FIRINGS ||
+        (int64_t)p->strategy->n_stages * p->micro_batches > PLAN_MOST_FIRINGS) {
         plan_check_add(c, PLAN_FINDING_STRUCTURE,
                        "too large to check: %d roles, %d communicators and "
                        "channels, %d micro-batches",
@@ -197,7 +195,7 @@ bool plan_check_unroll(plan_checking *c)
             plan_check_add(c, PLAN_FINDING_STRUCTURE,
                            "too large to check: a step has more than %d "
                            "firings; fewer micro-batches have fewer",
-                           MOST_FIRINGS);
+                           PLAN_MOST_FIRINGS);
             return false;
         }
         list_issues(c, r);

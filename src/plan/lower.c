@@ -114,6 +114,13 @@ static fs_status check_strategy(const ir_graph *graph,
         return fs_fail(err, FS_INVALID,
                        "the strategy has %d micro-batches, the graph %d",
                        (int)s->micro_batches, (int)graph->micro_batches);
+    if ((int64_t)s->n_nodes * s->micro_batches > PLAN_MOST_FIRINGS)
+        return fs_fail(
+            err, FS_INVALID,
+            "%d micro-batches of %d ops are more than the %d firings "
+            "that a step may have: fewer, larger micro-batches have "
+            "fewer",
+            (int)s->micro_batches, (int)s->n_nodes, (int)PLAN_MOST_FIRINGS);
     if (plan_schedule_find(s->schedule) == NULL)
         return fs_fail(err, FS_INVALID, "unknown schedule %s (there are: %s)",
                        s->schedule, plan_schedule_names());

@@ -57,6 +57,9 @@ typedef struct plan_channel {
     int32_t from_stage, to_stage;
 } plan_channel;
 
+/* Of a step: what is more is neither lowered nor checked. */
+enum { PLAN_MOST_FIRINGS = 1 << 28 };
+
 typedef struct plan {
     const plan_strategy *strategy;
     int32_t micro_batches;
