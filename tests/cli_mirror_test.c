@@ -16,6 +16,7 @@ enum { CASES = 10 };
 /* What a proof is asked to leave, and the most that it may leave. */
 #define GAP 1e-3
 #define WIDEST 1e-2
+#define ROUNDING 1e-9
 
 typedef struct mirror_case {
     char model[200], one[64], other[64], more[100];
@@ -93,8 +94,8 @@ static mirror_plan plan_on(const mirror_case *c, const char *first,
 /* No plan of one is below the bound of the other, nor is much left unproven. */
 static bool agree(const mirror_plan *one, const mirror_plan *other)
 {
-    return one->iteration_s >= other->bound_s * (1 - GAP) &&
-           other->iteration_s >= one->bound_s * (1 - GAP) &&
+    return one->iteration_s >= other->bound_s * (1 - ROUNDING) &&
+           other->iteration_s >= one->bound_s * (1 - ROUNDING) &&
            fmin(one->bound_s, other->bound_s) >=
                (1 - WIDEST) * fmax(one->iteration_s, other->iteration_s);
 }

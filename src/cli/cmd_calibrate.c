@@ -30,9 +30,8 @@ static fs_status check_operands(cli *c, const char **model,
                            *model, said);
         if (cli_is_model(said))
             *model = said;
-        else if (access(said, F_OK) ==
-                 0) /* whether it is one its reader says */
-            files[n++] = said;
+        else if (access(said, F_OK) == 0)
+            files[n++] = said; /* if it is a plan: its reader says */
         else
             return fs_fail(&c->err, FS_INVALID,
                            "calibrate measures this machine: its operands are "
