@@ -136,11 +136,15 @@ static fs_status read_streams(const fs_json *in, fs_err *err,
     "host_s", "step_s", "narrow", "overlaps", "own_stream",                    \
         "accumulate_bytes", "update_bytes", "loss_bytes", "bucket_bytes",      \
         "gradient_bytes", "gather_bps", "jitter", "fuses_norms",               \
-        "turns_images", "host_image_s"
+        "turns_images", "host_image_s", "vocab_multiple", "cuts_vocab"
 
 static fs_status read_figures(const fs_json *in, fs_err *err,
                               cost_framework *out)
 {
+    double multiple = (double)out->vocab_multiple;
+    FS_TRY(read_figure(in, "vocab_multiple", 1e6, err, &multiple));
+    out->vocab_multiple = (int64_t)fmax(1, multiple);
+    FS_TRY(read_flag(in, "cuts_vocab", err, &out->cuts_vocab));
     FS_TRY(read_figure(in, "host_s", 1, err, &out->host_s));
     FS_TRY(read_figure(in, "step_s", 1e3, err, &out->step_s));
     FS_TRY(read_flag(in, "narrow", err, &out->narrow));
@@ -183,7 +187,6 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "extra_bytes",
                                        "fragmentation",
                                        "context_bytes",
-                                       "vocab_multiple",
                                        "attention_efficiency",
                                        "wide_loss",
                                        "collectives",
@@ -201,7 +204,6 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "even_stages",
                                        NULL};
     const char *attention;
-    double multiple = 1;
     bool flag;
     FS_TRY(fs_json_keys(in, keys, err));
     FS_TRY(fs_json_strdup(in, "name", arena, err, &out->name));
@@ -238,8 +240,6 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
         read_figure(in, "extra_kept_bytes", 1e3, err, &out->extra_kept_bytes));
     FS_TRY(read_figure(in, "context_bytes", 1e12, err, &out->context_bytes));
     FS_TRY(read_figure(in, "fragmentation", 1, err, &out->fragmentation));
-    FS_TRY(read_figure(in, "vocab_multiple", 1e6, err, &multiple));
-    out->vocab_multiple = (int64_t)fmax(1, multiple);
     return FS_OK;
 }
 

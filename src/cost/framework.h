@@ -16,8 +16,10 @@ typedef struct cost_framework {
     /* Plans that it runs: with products in pieces, with pipelines, and these of
      * as many layers each. */
     bool cuts_tensors, cuts_layers, even_stages;
-    /* Models: the vocabulary is padded to a multiple of that, times tp ranks */
+    /* Models: the vocabulary is padded to a multiple of that, times tp ranks;
+     * or what is beyond the last one is cut off */
     int64_t vocab_multiple;
+    bool cuts_vocab;
     /* Kernels. The host takes so long for each: a pass takes no less than all
      * of its kernels take it. */
     double host_s;
