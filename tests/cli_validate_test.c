@@ -370,6 +370,59 @@ static void test_outputs(void)
            "--residuals of a database: %s", a->err);
 }
 
+/* Eight of llm-foundry's H100s, to whose products a constant is fitted. */
+static void put_fitted(void)
+{
+    char text[8000] = HEADER;
+    for (int k = 0; k < 8; k++) {
+        char row[400];
+        snprintf(row, sizeof row,
+                 "h%d,llm-foundry,pretrain,MPT-1b,gpt,24,2048,8192,16,50368,"
+                 "2048,64,8,1,8,H100-SXM,80,8,,1,1,8,1,none,3,none,amp_bf16,"
+                 "Composer/FSDP+FlashAttention,%g,,,,ok\n",
+                 k, 1 + 0.01 * k);
+        strcat(text, row);
+    }
+    put(text);
+}
+
+/* sim knows of no source: residuals are without what is fitted to one, and
+ * what validate tells and decides is the same as if none were written. */
+static void test_residuals(void)
+{
+    put_fitted();
+    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    json_t *told = json_deep_copy(json_object_get(a->json, "per_source"));
+    const double mape = real(a->json, "mape");
+    const double ratio = real(detail(a, "h0"), "measured_s") /
+                         real(detail(a, "h0"), "predicted_s");
+    a = cli("validate \"$D/t.csv\" --json --db none --residuals \"$D/r\"");
+    tap_equal_int(a->status, 0, "residuals are written: %s", a->err);
+    tap_ok(json_equal(told, json_object_get(a->json, "per_source")) &&
+               real(a->json, "mape") == mape,
+           "and the report is as without: %.17g, %.17g", mape,
+           real(a->json, "mape"));
+    tap_equal_int((int64_t)real(a->json, "residual_rows_anew"), 8,
+                  "rows to whose source something is fitted, once more");
+    char path[700];
+    snprintf(path, sizeof path, "%s/r", cli_scratch);
+    json_t *file = json_load_file(path, 0, NULL);
+    const json_t *first = json_array_get(json_object_get(file, "regimes"), 0);
+    tap_equal_int((int64_t)real(first, "rows"), 8, "all are of a regime");
+    tap_ok(real(first, "low") > 1.02 * ratio,
+           "which is without that constant: low %.3f, as told %.3f",
+           real(first, "low"), ratio);
+    json_decref(file);
+    json_decref(told);
+    char command[200];
+    snprintf(command, sizeof command,
+             "validate \"$D/t.csv\" --db none --residuals \"$D/r\" "
+             "--max-error %.17g",
+             mape * 1.000001);
+    a = cli(command);
+    tap_equal_int(a->status, 0, "so is the verdict of --max-error: %s", a->err);
+}
+
 /* A table as a spreadsheet writes it, with a row that is cut. */
 static void test_spreadsheet(void)
 {
@@ -517,6 +570,7 @@ int main(void)
     test_skips();
     test_nothing();
     test_outputs();
+    test_residuals();
     test_spreadsheet();
     test_frameworks();
     test_hints();
