@@ -139,19 +139,24 @@ static int32_t bound_of(const char *key)
     return at;
 }
 
-static void judge(const char *key, const char *what, double value)
-{
-    const int32_t at = bound_of(key);
-    row(what, value, bound_cell(at, "unit"), bound_cell(at, "sign")[0],
-        atof(bound_cell(at, "wanted")));
-    if (bounds.figures)
-        fprintf(bounds.figures, "%s\t%s\t%.9g\n", key, what, value);
-}
-
 static void told(const char *what, double value, const char *unit)
 {
     printf("| %s | %.4g %s | | |\n", what, value, unit);
     fflush(stdout);
+}
+
+/* Of the bound with that key. */
+static void judge(const char *key, const char *what, double value)
+{
+    const int32_t at = bound_of(key);
+    if (isnan(value)) { /* it cannot be told here */
+        told(what, value, bound_cell(at, "unit"));
+        return;
+    }
+    row(what, value, bound_cell(at, "unit"), bound_cell(at, "sign")[0],
+        atof(bound_cell(at, "wanted")));
+    if (bounds.figures)
+        fprintf(bounds.figures, "%s\t%s\t%.9g\n", key, what, value);
 }
 
 /* ---- plans ---- */

@@ -65,9 +65,8 @@ class Bench:
 
 def speed(b):
     path = f"{b.build}/tests/bench_sim.tsv"
-    print(f"\n## Speed of the simulator and of prices\n\nLoad when it began: "
-          f"{os.getloadavg()[0]:.1f}.\n", flush=True)
-    lines = []
+    lines = [f"Load when it began: {os.getloadavg()[0]:.1f}.\n", "\n"]
+    print(f"\n## Speed of the simulator and of prices\n\n{lines[0]}", flush=True)
     with subprocess.Popen([f"{b.build}/tests/bench_sim", path],
                           stdout=subprocess.PIPE, text=True) as child:
         for line in child.stdout:
@@ -126,8 +125,11 @@ def left_out(b):
     sys.path.insert(0, f"{b.source}/datasets/measurements")
     import validate_left_out
     b.found.left_out = validate_left_out.left_out(b.program, b.datasets, b.say)
+    told = v.read_json(f"{b.datasets}/uncertainty.json")["iteration"]
     b.show("Each source left out", "left-out",
-           v.left_out_table(b.found.left_out))
+           v.left_out_table(b.found.left_out) +
+           f" (`search` and `plan` take {v.percent(told)} % from "
+           "`datasets/uncertainty.json`.)")
 
 
 def timeless(text):

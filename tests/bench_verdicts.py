@@ -356,6 +356,8 @@ def verdict(bound, cases):
     fails = [c for c in cases
              if not (c[1] <= wanted if most else c[1] >= wanted)]
     at = f" ({what})" if what else ""
+    if len(cases) > 1 and len({c[1] for c in cases}) == 1:
+        at = f" in all {len(cases)} cases"
     if not fails:
         return f"holds: reached {number(value)}{unit}{at}", True
     some = f" in {len(fails)} of {len(cases)} cases" if len(cases) > 1 else ""

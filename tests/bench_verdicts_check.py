@@ -97,7 +97,7 @@ def test_verdicts():
          [bound("bench", ">=", 10, key="k", unit="M/s")],
          "fails in 1 of 2 cases: reached 7.5 M/s (large), wanted 10 M/s")
     says("bytes", [bound("same_bytes", "<=", 0, unit="")],
-         "holds: reached 0 (sim)")
+         "holds: reached 0 in all 2 cases")
     for figure in ("source_mape", "mape", "left_out", "constants", "bench",
                    "same_bytes"):
         says(f"{figure} that was not measured", [bound(figure, "<=", 1)],

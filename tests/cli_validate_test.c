@@ -25,6 +25,11 @@
     "V3369,Qi,pretrain,GPT 6.2B,gpt,30,4096,,32,,1024,12,3,4,8,A100-SXM4,80,"  \
     "8,RoCE,1,8,1,1,1F1B,0,none,fp16/bf16 mixed,Megatron-LM,0.8876,,28,GB,"    \
     "ok\n"
+/* The same with other figures, as a neighbour */
+#define BUBBLE_BESIDE                                                          \
+    "b,Qi,pretrain,GPT 6.2B,gpt,30,4096,,32,,1024,24,3,8,8,A100-SXM4,80,"      \
+    "8,RoCE,1,8,1,1,1F1B,0,none,fp16/bf16 mixed,Megatron-LM,1.42,,35,GB,"      \
+    "ok\n"
 #define ONE                                                                    \
     "V2967,DLPerf,pretrain,ResNet-50 v1.5,cnn,,,,,,224x224,224,224,1,1,"       \
     "V100-SXM2,16,8,1x IB EDR 100 Gb/s (MT27700) per node,1,1,1,,,0,none,"     \
@@ -245,6 +250,27 @@ static void forget_walls(json_t *root)
     json_t *row;
     json_array_foreach(json_object_get(root, "details"), i, row)
         json_object_del(row, "wall_s");
+}
+
+/* What one would say without predicting: twice the batch, twice the time, as
+ * many bytes. */
+static void test_nearest(void)
+{
+    put(HEADER BUBBLE BUBBLE_BESIDE);
+    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    const json_t *qi =
+        json_object_get(json_object_get(a->json, "per_source"), "Qi");
+    tap_near(real(qi, "nearest_row_mape"),
+             (fabs(0.5 * 1.42 / 0.8876 - 1) + fabs(2 * 0.8876 / 1.42 - 1)) / 2,
+             1e-9, "the nearest row's time, by work");
+    tap_near(real(qi, "nearest_row_mem_mape"),
+             (fabs(35.0 / 28 - 1) + fabs(28.0 / 35 - 1)) / 2, 1e-9,
+             "its memory, as it is");
+    put(HEADER BUBBLE);
+    a = cli("validate \"$D/t.csv\" --json --db none");
+    qi = json_object_get(json_object_get(a->json, "per_source"), "Qi");
+    tap_ok(json_is_null(json_object_get(qi, "nearest_row_mem_mape")),
+           "a row alone has none");
 }
 
 static void test_again(void)
@@ -566,6 +592,7 @@ int main(void)
     test_pace();
     test_sources();
     test_simulated();
+    test_nearest();
     test_again();
     test_skips();
     test_nothing();

@@ -154,14 +154,17 @@ bench-offsets: all tests/bench_offsets
 bench-search: all tests/bench_search tests/make_plain
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_search
 # BENCH_SIM="speed published left-out bytes": these parts alone (tests/bench_sim.py).
+# (By another name: a line that has it is run by `make -n` too.)
+bench_make = $(MAKE)
 bench-sim: all tests/bench_sim
 	@$(AM_TESTS_ENVIRONMENT) \
 	if python3 -c '' 2>/dev/null; then \
-	  MAKE='$(MAKE)' PYTHONDONTWRITEBYTECODE=1 python3 $(srcdir)/tests/bench_sim.py $(srcdir) .; \
+	  MAKE='$(bench_make)' PYTHONDONTWRITEBYTECODE=1 python3 $(srcdir)/tests/bench_sim.py $(srcdir) .; \
 	else \
 	  echo 'python3 is not there: no bounds, no source left out' >&2; \
 	  tests/bench_sim && ./flowsearch validate --db none \
-	    $(srcdir)/datasets/validation/published_runs.csv; \
+	    $(srcdir)/datasets/validation/published_runs.csv && \
+	  $(bench_make) --no-print-directory bench-local; \
 	fi
 EXTRA_DIST += tests/bench_sim.py tests/bench_verdicts.py
 CLEANFILES += tests/bench_sim.tsv bench-sim.json
