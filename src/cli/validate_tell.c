@@ -72,6 +72,8 @@ static void sources_json(cli *c, const validate_scores *s)
                             real_or_null(one->nearest));
         json_object_set_new(row, "mem_mape", real_or_null(one->bytes_mape));
         json_object_set_new(row, "mem_rows", json_integer(one->n_bytes));
+        json_object_set_new(row, "nearest_row_mem_mape",
+                            real_or_null(one->nearest_bytes));
         json_object_set_new(all, one->source, row);
     }
     json_object_set_new(c->result, "per_source", all);
@@ -186,10 +188,10 @@ static void verdicts_json(cli *c, const int32_t of[VALIDATE_VERDICTS])
 
 static void source_table(cli *c, const validate_scores *s)
 {
-    static const char *const header[] = {"source",      "rows",       "of",
-                                         "error",       "mean error", "worst",
-                                         "nearest row", "memory"};
-    report_table t = {.arena = c->arena, .n_columns = 8, .header = header};
+    static const char *const header[] = {
+        "source", "rows",        "of",     "error",          "mean error",
+        "worst",  "nearest row", "memory", "its nearest row"};
+    report_table t = {.arena = c->arena, .n_columns = 9, .header = header};
     for (int32_t k = 0; k < s->n_sources; k++) {
         const validate_score *one = &s->sources[k];
         report_table_cell(
@@ -203,6 +205,7 @@ static void source_table(cli *c, const validate_scores *s)
                           one->rows ? percent(c->arena, one->worst) : "");
         report_table_cell(&t, "%s", percent(c->arena, one->nearest));
         report_table_cell(&t, "%s", percent(c->arena, one->bytes_mape));
+        report_table_cell(&t, "%s", percent(c->arena, one->nearest_bytes));
     }
     report_table_print(&t, stdout);
 }

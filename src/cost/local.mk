@@ -56,3 +56,6 @@ dist_frameworks_DATA = \
 validationdir = $(pkgdatadir)/validation
 dist_validation_DATA = datasets/validation/sources.json \
   datasets/validation/published_runs.csv datasets/validation/planner_runs.csv
+# What make bench-sim holds predictions against.
+EXTRA_DIST += datasets/validation/bounds.csv datasets/validation/constants.csv \
+  datasets/validation/left_out.json datasets/validation/others.csv
