@@ -158,8 +158,11 @@ static void test_disturbed(void)
            "the last rank may be it too");
     refused("--straggler 4:2", "ranks 0 to 3");
     refused("--straggler :2", "wants X, or R:X");
-    refused("--straggler 0:0.5", "1 or more");
-    refused("--straggler 0:fast", "1 or more");
+    refused("--straggler 0:0.5", "more than 1");
+    refused("--straggler 0:fast", "more than 1");
+    refused("--straggler 0:1", "changes nothing");
+    refused("--straggler 1", "changes nothing");
+    refused("--jitter 0", "changes nothing");
     cli_answer *a = cli(SIM "--jitter 0.1 --seed 5");
     const double one_s = cli_number(a, "iteration_s");
     tap_near(number_in(a, "jitter", "quiet_iteration_s"), quiet_s, 0,

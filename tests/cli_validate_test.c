@@ -96,7 +96,7 @@ static void test_rows(void)
                isfinite(real(json_object_get(sources, "vTrain"), "mape")),
            "by source");
     a = cli("validate \"$D/t.csv\" --db none --source memory");
-    tap_ok(strstr(a->out, "1 of 1 rows that ran out of it were foreseen") !=
+    tap_ok(strstr(a->out, "1 of 1 row that ran out of it was foreseen") !=
                NULL,
            "no room for a batch of 48 is foreseen");
     a = cli("validate \"$D/t.csv\" --db none --source Qi -o \"$D/s.svg\"");

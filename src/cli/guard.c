@@ -123,6 +123,7 @@ static void *watch(void *arg)
     /* Last: the command may be making one until then. */
     for (int i = 0; c->unfinished[i]; i++)
         unlink(c->unfinished[i]);
+    fs_scratch_remove(c->scratch);
     _exit(FS_FAULT);
 }
 

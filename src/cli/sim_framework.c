@@ -149,21 +149,6 @@ static void tell_misfits(cli *c, const cli_plan *p, const cost_framework *f)
 
 void cli_tell_framework(cli *c, const cli_plan *p, const cost_framework *f)
 {
-    char allocated[32], process[32];
-    if (!c->args.framework)
-        return;
-    const int64_t bytes =
-        cost_framework_bytes(f, p->model.graph, p->plan, false);
-    const int64_t whole =
-        cost_framework_bytes(f, p->model.graph, p->plan, true);
     json_object_set_new(c->result, "framework", fs_json_string(f->name));
-    json_object_set_new(c->result, "framework_bytes", json_integer(bytes));
-    json_object_set_new(c->result, "framework_process_bytes",
-                        json_integer(whole));
-    cli_say(c,
-            "framework       %s: %s allocated, %s of the process on the "
-            "fullest device\n",
-            f->name, fs_human_bytes(allocated, (double)bytes),
-            fs_human_bytes(process, (double)whole));
     tell_misfits(c, p, f);
 }

@@ -263,15 +263,41 @@ fs_status cost_framework_read(const char *path, fs_arena *arena, fs_err *err,
     return status;
 }
 
+static const char *folder_of(const char *data_dir, fs_arena *arena)
+{
+    return fs_printf(arena, "%s/frameworks", data_dir);
+}
+
+static fs_status read_named(const char *folder, const char *name,
+                            fs_arena *arena, fs_err *err, cost_framework *out)
+{
+    return cost_framework_read(fs_printf(arena, "%s/%s.json", folder, name),
+                               arena, err, out);
+}
+
 fs_status cost_framework_open(const char *name, const char *data_dir,
                               fs_arena *arena, fs_err *err, cost_framework *out)
 {
-    const char *folder = fs_printf(arena, "%s/frameworks", data_dir);
+    const char *folder = folder_of(data_dir, arena);
     const hw_names names = hw_device_names(folder, arena);
     for (int32_t k = 0; k < names.n; k++)
         if (strcmp(names.at[k], name) == 0)
-            return cost_framework_read(
-                fs_printf(arena, "%s/%s.json", folder, name), arena, err, out);
+            return read_named(folder, name, arena, err, out);
+    if (names.n == 0)
+        return fs_fail(err, FS_INVALID,
+                       "unknown framework '%.80s'; %s has none", name, folder);
     return fs_fail(err, FS_INVALID, "unknown framework '%.80s'; %s", name,
                    hw_near_names(&names, name, arena));
+}
+
+fs_status cost_frameworks_open(const char *data_dir, fs_arena *arena,
+                               fs_err *err, cost_frameworks *out)
+{
+    const char *folder = folder_of(data_dir, arena);
+    const hw_names names = hw_device_names(folder, arena);
+    out->n = names.n;
+    out->at = fs_new(arena, cost_framework, names.n);
+    for (int32_t k = 0; k < names.n; k++)
+        FS_TRY(read_named(folder, names.at[k], arena, err, &out->at[k]));
+    return FS_OK;
 }

@@ -103,15 +103,34 @@ fs_status cost_framework_open(const char *name, const char *data_dir,
                               fs_arena *arena, fs_err *err,
                               cost_framework *out);
 
+/* All that there are, by name. */
+typedef struct cost_frameworks {
+    int32_t n;
+    cost_framework *at;
+} cost_frameworks;
+fs_status cost_frameworks_open(const char *data_dir, fs_arena *arena,
+                               fs_err *err, cost_frameworks *out);
+
 /* The timing of a plan as that framework would run it. */
 plan_timing *cost_timing_under(const cost_framework *framework,
                                const cost_model *model, const ir_graph *graph,
                                const plan *p, fs_arena *arena);
-/* Bytes of the fullest device: what is live at once in the plan and what the
- * framework keeps beside it; of the `process` what its allocator loses and its
- * context too. */
-int64_t cost_framework_bytes(const cost_framework *framework,
-                             const ir_graph *graph, const plan *p,
-                             bool process);
+/* What each device of a role holds at most: what is live at once in the plan
+ * and what the framework keeps beside it, by what it is for. */
+typedef struct cost_held {
+    double standing_bytes; /* parameters, states, constants, and weights beside
+                              those that are updated */
+    double moving_bytes;   /* gradients, activations, workspace */
+    double scores_bytes, masks_bytes; /* that its kernels keep for the backward
+                                         pass: of attention apart, of dropouts */
+    int64_t allocated_bytes;          /* all of these; */
+    int64_t process_bytes; /* and what its allocator loses, and its context */
+} cost_held;
+cost_held cost_framework_held(const cost_framework *framework,
+                              const ir_graph *graph, const plan *p,
+                              int32_t role);
+/* Of the role that holds most. */
+cost_held cost_framework_most(const cost_framework *framework,
+                              const ir_graph *graph, const plan *p);
 
 #endif

@@ -133,13 +133,18 @@ static int32_t pieces_kept(const plan_role *role, const plan_task *task)
     return most;
 }
 
-static double weights_kept(const holding *h)
+/* Of what persists: its own bytes, or what is kept of weights beside them. */
+static double standing_bytes(const holding *h, bool beside)
 {
     double bytes = 0;
-    for (int32_t i = 0; i < h->role->n_registers && h->narrow; i++) {
+    for (int32_t i = 0; i < h->role->n_registers; i++) {
         const plan_register *r = &h->role->registers[i];
-        if (r->persistent &&
-            plan_memory_kind(h->graph, h->role, r) == PLAN_BYTES_PARAM)
+        const bool weights =
+            r->persistent &&
+            plan_memory_kind(h->graph, h->role, r) == PLAN_BYTES_PARAM;
+        if (!beside && r->persistent)
+            bytes += (double)(r->count * r->bytes);
+        else if (beside && weights && h->narrow)
             bytes +=
                 h->f->weight_kept_bytes * (double)r->bytes /
                 (double)ir_dtype_bytes(h->graph->tensors.at[r->tensor].dtype);
@@ -147,23 +152,26 @@ static double weights_kept(const holding *h)
     return bytes;
 }
 
-static double role_bytes(const holding *h, const plan *p, int32_t at)
+/* What kernels keep from the forward pass, for each micro-batch in flight, and
+ * the most that one of the backward pass makes again. */
+static void count_kept(const holding *h, const plan *p, cost_held *out)
 {
-    const cost_framework *f = h->f;
-    const ir_graph *graph = h->graph;
     const plan_role *role = h->role;
-    double kept = weights_kept(h), again = 0;
+    double again[2] = {0}, kept[2] = {0};
     for (int32_t i = 0; i < role->n_tasks; i++) {
         const plan_task *task = &role->tasks[i];
         if (task->kind != PLAN_COMPUTE || task->phase == PLAN_END)
             continue;
-        const double bytes = kept_of(f, graph, p, role, task);
+        const double bytes = kept_of(h->f, h->graph, p, role, task);
+        const int of =
+            h->graph->nodes.at[task->node].op == IR_OP_attention ? 0 : 1;
         if (task->phase == PLAN_FORWARD)
-            kept += bytes * pieces_kept(role, task);
-        else if (bytes > again)
-            again = bytes;
+            kept[of] += bytes * pieces_kept(role, task);
+        else if (bytes > again[0] + again[1])
+            again[of] = bytes, again[1 - of] = 0;
     }
-    return (double)(role->bound_bytes - less_bytes(h, p, at)) + kept + again;
+    out->scores_bytes = kept[0] + again[0];
+    out->masks_bytes = kept[1] + again[1];
 }
 
 static bool is_mixed(const ir_graph *graph)
@@ -175,17 +183,35 @@ static bool is_mixed(const ir_graph *graph)
     return false;
 }
 
-int64_t cost_framework_bytes(const cost_framework *framework,
-                             const ir_graph *graph, const plan *p, bool process)
+cost_held cost_framework_held(const cost_framework *framework,
+                              const ir_graph *graph, const plan *p,
+                              int32_t role)
 {
     const cost_framework *f = framework;
-    const bool narrow = f->narrow && is_mixed(graph);
-    double most = 0;
+    const holding h = {f, graph, &p->roles[role],
+                       f->narrow && is_mixed(graph)};
+    const double persists = standing_bytes(&h, false);
+    const double live =
+        (double)(h.role->bound_bytes - less_bytes(&h, p, role));
+    cost_held out = {.moving_bytes = live - persists,
+                     .standing_bytes = persists + standing_bytes(&h, true)};
+    count_kept(&h, p, &out);
+    const double all = out.standing_bytes + out.moving_bytes +
+                       out.scores_bytes + out.masks_bytes;
+    out.allocated_bytes = (int64_t)all;
+    out.process_bytes =
+        (int64_t)(all * (1 + f->fragmentation) + f->context_bytes);
+    return out;
+}
+
+cost_held cost_framework_most(const cost_framework *framework,
+                              const ir_graph *graph, const plan *p)
+{
+    cost_held most = {0};
     for (int32_t r = 0; r < p->n_roles; r++) {
-        const holding h = {f, graph, &p->roles[r], narrow};
-        const double bytes = role_bytes(&h, p, r);
-        most = bytes > most ? bytes : most;
+        const cost_held held = cost_framework_held(framework, graph, p, r);
+        if (held.allocated_bytes >= most.allocated_bytes)
+            most = held;
     }
-    return (int64_t)(process ? most * (1 + f->fragmentation) + f->context_bytes
-                             : most);
+    return most;
 }
