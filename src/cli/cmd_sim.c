@@ -60,12 +60,11 @@ static json_t *stages_json(const sim_result *sim, const cli_memory *memory)
     for (int32_t s = 0; s < sim->n_stages; s++) {
         const sim_stage *stage = &sim->stages[s];
         json_array_append_new(
-            list,
-            json_pack("{s:i, s:f, s:f, s:f, s:f, s:I}", "stage", s, "busy_s",
-                      stage->busy_s, "comm_s", stage->comm_s, "exposed_comm_s",
-                      stage->exposed_comm_s, "idle_s", stage->idle_s,
-                      "peak_bytes",
-                      (json_int_t)cli_memory_of_stage(memory, s)));
+            list, json_pack("{s:i, s:f, s:f, s:f, s:f, s:I}", "stage", s,
+                            "busy_s", stage->busy_s, "comm_s", stage->comm_s,
+                            "exposed_comm_s", stage->exposed_comm_s, "idle_s",
+                            stage->idle_s, "peak_bytes",
+                            (json_int_t)cli_memory_of_stage(memory, s)));
     }
     return list;
 }
@@ -81,10 +80,10 @@ static json_t *roles_json(const cli_memory *memory)
         json_t *stages = json_array();
         for (int32_t k = 0; k < role->n_chunks; k++)
             json_array_append_new(stages, json_integer(role->stages[k]));
-        json_t *row = json_pack("{s:o, s:i, s:i, s:I}", "stages", stages,
-                                "first_device", role->first_rank, "devices",
-                                role->n_ranks, "peak_bytes",
-                                (json_int_t)h->peak_bytes);
+        json_t *row =
+            json_pack("{s:o, s:i, s:i, s:I}", "stages", stages, "first_device",
+                      role->first_rank, "devices", role->n_ranks, "peak_bytes",
+                      (json_int_t)h->peak_bytes);
         json_object_set_new(row, "limit_bytes",
                             h->limit_bytes > 0 ? json_integer(h->limit_bytes)
                                                : json_null());
@@ -304,10 +303,8 @@ static fs_status simulate(cli *c, const cli_plan *opened)
         cli_tell_evidence(c, &p, timing);
         cli_interval_tell(c, &interval, sim.iteration_s);
     }
-    if (f) {
-        cli_memory_tell_framework(c, &memory);
-        cli_tell_framework(c, &p, f);
-    }
+    if (f)
+        cli_tell_framework(c, &p, &memory);
     if (cli_has_what_if(c))
         cli_tell_what_if(c, &changes, unchanged_s, sim.iteration_s);
     FS_TRY(ask_jitter(c, &p, f, options, &sim));

@@ -40,8 +40,9 @@ static void tell(cli *c, const report_chakra *done, int32_t removed)
             fs_human_bytes(text, (double)done->bytes), done->groups,
             done->groups == 1 ? "" : "s");
     if (removed)
-        cli_say(c, "%d trace%s of a former export, of ranks that this plan has "
-                   "not, removed\n",
+        cli_say(c,
+                "%d trace%s of a former export, of ranks that this plan has "
+                "not, removed\n",
                 removed, removed == 1 ? "" : "s");
     if (done->halos)
         cli_say(c, "%d exchanges of halos a rank stand there as all-to-all\n",

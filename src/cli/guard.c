@@ -15,9 +15,9 @@ struct cli_guard {
     pid_t process;
     bool running;
     atomic_bool stopping;
-    atomic_bool asks_first, stop; /* what the first one does; did it? */
+    atomic_bool asks_first, stop;     /* what the first one does; did it? */
     const atomic_bool *_Atomic there; /* is there a plan? NULL: nobody asks */
-    atomic_int asked;             /* which */
+    atomic_int asked;                 /* which */
     sigset_t held, before;
     const cli *of;
 };

@@ -197,8 +197,8 @@ static void say_interval(cli *c, const cli_interval *interval,
                 low, high, middle, fs_human_seconds(predicted, iteration_s),
                 r->low > 1 ? "short" : "long");
     cli_say(c,
-            "eight of ten of %d %s took %.3g to %.3g times what is predicted "
-            "of them, the median %.3g\n",
+            "eight of ten of %d %s took %.4g to %.4g times what is predicted "
+            "of them, the median %.4g\n",
             r->rows, interval->of, r->low, r->high, r->median);
 }
 

@@ -69,6 +69,11 @@ tests_cli_framework_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_validate_test_SOURCES = tests/cli_validate_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_validate_test_LDADD = $(JANSSON_LIBS) -lm
+check_PROGRAMS += tests/cli_replay_test
+tests_cli_replay_test_SOURCES = tests/cli_replay_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_replay_test_CPPFLAGS = $(AM_CPPFLAGS) $(SQLITE_CFLAGS)
+tests_cli_replay_test_LDADD = $(SQLITE_LIBS) $(JANSSON_LIBS) -lm
 check_PROGRAMS += tests/cli_sweep_test
 tests_cli_sweep_test_SOURCES = tests/cli_sweep_test.c tests/cli_plans.h \
   tests/run_cli.h tests/tap.h

@@ -3,6 +3,7 @@
 #include "config.h"
 #include "cli/simulate.h"
 
+#include "base/clock.h"
 #include "hw/curves.h"
 
 #include <string.h>
@@ -101,10 +102,34 @@ static void note(cli *c, json_t *notes, const char *text)
     json_array_append_new(notes, fs_json_string(text));
 }
 
+/* What may be the plan's doing, where it does not fit. */
+static void tell_room(cli *c, const cli_memory *m, json_t *notes)
+{
+    char bytes[32];
+    const cost_held *held = &m->most->held;
+    if (m->fits)
+        return;
+    if (held->scores_bytes >= 1)
+        note(c, notes,
+             fs_printf(c->arena,
+                       "%s keeps %s of attention's scores for the backward "
+                       "pass, and this program's runtime none: --recompute "
+                       "selective or block makes a plan that makes them again",
+                       m->by->name, fs_human_bytes(bytes, held->scores_bytes)));
+    if (held->gathered_bytes >= 1)
+        note(c, notes,
+             fs_printf(c->arena,
+                       "this plan keeps %s that all-gathers made for the "
+                       "backward pass; run so that they are gathered again it "
+                       "takes up to as much less",
+                       fs_human_bytes(bytes, held->gathered_bytes)));
+}
+
 /* What a user of that framework could not have, or would not. */
-static void tell_misfits(cli *c, const cli_plan *p, const cost_framework *f)
+static void tell_misfits(cli *c, const cli_plan *p, const cli_memory *m)
 {
     json_t *notes = json_array();
+    const cost_framework *f = m->by;
     const int32_t stages = p->plan->strategy->n_stages;
     if (!f->cuts_layers && stages > 1)
         note(c, notes,
@@ -144,11 +169,13 @@ static void tell_misfits(cli *c, const cli_plan *p, const cost_framework *f)
                        "%s pads a vocabulary to a multiple of %lld (times "
                        "tensor parallel ranks); this network has %lld words",
                        f->name, (long long)f->vocab_multiple, (long long)rows));
+    tell_room(c, m, notes);
     json_object_set_new(c->result, "framework_notes", notes);
 }
 
-void cli_tell_framework(cli *c, const cli_plan *p, const cost_framework *f)
+void cli_tell_framework(cli *c, const cli_plan *p, const cli_memory *m)
 {
-    json_object_set_new(c->result, "framework", fs_json_string(f->name));
-    tell_misfits(c, p, f);
+    json_object_set_new(c->result, "framework", fs_json_string(m->by->name));
+    cli_memory_tell_framework(c, m);
+    tell_misfits(c, p, m);
 }

@@ -24,9 +24,8 @@ static int64_t limit_of(const cli_plan *p, const plan_role *role)
 /* Of what is held; where a device's memory is not told, of nothing. */
 static double filled(const cli_holding *h)
 {
-    return h->limit_bytes > 0
-               ? (double)h->peak_bytes / (double)h->limit_bytes
-               : 0;
+    return h->limit_bytes > 0 ? (double)h->peak_bytes / (double)h->limit_bytes
+                              : 0;
 }
 
 cli_memory cli_memory_of(cli *c, const cli_plan *p, const cost_framework *f,
@@ -105,13 +104,12 @@ static const char *parts_text(cli *c, const cli_holding *h)
 static json_t *parts_json(const cli_holding *h)
 {
     const cost_held *held = &h->held;
-    return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I}", "standing",
-        (json_int_t)held->standing_bytes, "moving",
-        (json_int_t)held->moving_bytes, "scores",
-        (json_int_t)held->scores_bytes, "masks",
-        (json_int_t)held->masks_bytes, "process",
-        (json_int_t)(held->process_bytes - held->allocated_bytes));
+    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "standing",
+                     (json_int_t)held->standing_bytes, "moving",
+                     (json_int_t)held->moving_bytes, "scores",
+                     (json_int_t)held->scores_bytes, "masks",
+                     (json_int_t)held->masks_bytes, "process",
+                     (json_int_t)(held->process_bytes - held->allocated_bytes));
 }
 
 void cli_memory_tell_framework(cli *c, const cli_memory *m)
@@ -124,17 +122,16 @@ void cli_memory_tell_framework(cli *c, const cli_memory *m)
     json_object_set_new(r, "framework_process_bytes",
                         json_integer(h->held.process_bytes));
     json_object_set_new(r, "framework_parts", parts_json(h));
-    cli_say(c,
-            "framework       %s: %s allocated, %s of the process on each "
-            "device of %s%s%s%s\n                %s\n",
-            m->by->name,
-            fs_human_bytes(allocated, (double)h->held.allocated_bytes),
-            fs_human_bytes(process, (double)h->held.process_bytes),
-            plan_role_stages_text(h->role, c->arena),
-            h->limit_bytes > 0 ? ", which has " : "",
-            h->limit_bytes > 0 ? fs_human_bytes(has, (double)h->limit_bytes)
-                               : "",
-            m->fits ? "" : ": it does not fit", parts_text(c, h));
+    cli_say(
+        c,
+        "framework       %s: %s allocated, %s of the process on each "
+        "device of %s%s%s%s\n                %s\n",
+        m->by->name, fs_human_bytes(allocated, (double)h->held.allocated_bytes),
+        fs_human_bytes(process, (double)h->held.process_bytes),
+        plan_role_stages_text(h->role, c->arena),
+        h->limit_bytes > 0 ? ", which has " : "",
+        h->limit_bytes > 0 ? fs_human_bytes(has, (double)h->limit_bytes) : "",
+        m->fits ? "" : ": it does not fit", parts_text(c, h));
 }
 
 fs_status cli_memory_verdict(cli *c, const cli_memory *m)
@@ -144,8 +141,8 @@ fs_status cli_memory_verdict(cli *c, const cli_memory *m)
         return FS_OK;
     return fs_fail(&c->err, FS_NO,
                    "memory: %s would take %s on each device of %s, which has "
-                   "%s: nobody runs this plan so; its time is told as if there "
-                   "were room",
+                   "%s: this plan does not fit there; its time is told as if "
+                   "there were room",
                    m->by ? m->by->name : "the plan",
                    fs_human_bytes(process, (double)m->most->peak_bytes),
                    plan_role_stages_text(m->most->role, c->arena),

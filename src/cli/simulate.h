@@ -20,9 +20,6 @@ fs_status cli_take_collectives(cli *c, cli_plan *p);
  * collectives that were measured of its devices. FS_INVALID also beside a
  * measured timing. */
 fs_status cli_open_framework(cli *c, cli_plan *p, cost_framework *out);
-/* Its name, and what of the plan it would not run so. */
-void cli_tell_framework(cli *c, const cli_plan *p, const cost_framework *f);
-
 /* ---- memory: of the plan, or (with --framework) all of it that one's ---- */
 
 /* Of each device of a role. */
@@ -47,6 +44,8 @@ int64_t cli_memory_of_stage(const cli_memory *m, int32_t stage);
 void cli_memory_json(cli *c, const cli_memory *m);
 /* What that framework's process is made of, where it is fullest. */
 void cli_memory_tell_framework(cli *c, const cli_memory *m);
+/* Its name, that, and what of the plan it would not run so. */
+void cli_tell_framework(cli *c, const cli_plan *p, const cli_memory *m);
 /* FS_NO: it does not fit. */
 fs_status cli_memory_verdict(cli *c, const cli_memory *m);
 

@@ -140,8 +140,7 @@ static fs_status use(cli *c, const cli_plan *made, double formula_s, void *ctx)
             out->bytes = p->plan->roles[r].bound_bytes;
     out->process_bytes = out->bytes;
     if (f) {
-        const cost_held most =
-            cost_framework_most(f, p->model.graph, p->plan);
+        const cost_held most = cost_framework_most(f, p->model.graph, p->plan);
         out->bytes = most.allocated_bytes;
         out->process_bytes = most.process_bytes;
     }

@@ -120,11 +120,14 @@ plan_timing *cost_timing_under(const cost_framework *framework,
 typedef struct cost_held {
     double standing_bytes; /* parameters, states, constants, and weights beside
                               those that are updated */
-    double moving_bytes;   /* gradients, activations, workspace */
-    double scores_bytes, masks_bytes; /* that its kernels keep for the backward
-                                         pass: of attention apart, of dropouts */
-    int64_t allocated_bytes;          /* all of these; */
-    int64_t process_bytes; /* and what its allocator loses, and its context */
+    double moving_bytes;   /* gradients, activations, workspace; of these */
+    double gathered_bytes; /* what all-gathers of the forward pass made and the
+                              plan keeps for the backward pass */
+    double scores_bytes,
+        masks_bytes;         /* that its kernels keep for the backward
+                                pass: of attention apart, of dropouts */
+    int64_t allocated_bytes; /* all of these; */
+    int64_t process_bytes;   /* and what its allocator loses, and its context */
 } cost_held;
 cost_held cost_framework_held(const cost_framework *framework,
                               const ir_graph *graph, const plan *p,

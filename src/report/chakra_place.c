@@ -64,8 +64,7 @@ static fs_status each_trace(const char *dir, fs_arena *arena, void *ctx,
     for (struct dirent *d; status == FS_OK && all && (d = readdir(all));) {
         const int64_t rank = rank_of(d->d_name);
         if (rank >= 0)
-            status =
-                on(ctx, fs_printf(arena, "%s/%s", dir, d->d_name), rank);
+            status = on(ctx, fs_printf(arena, "%s/%s", dir, d->d_name), rank);
     }
     if (all)
         closedir(all);
@@ -74,7 +73,7 @@ static fs_status each_trace(const char *dir, fs_arena *arena, void *ctx,
 
 typedef struct looking {
     int32_t n_ranks;
-    int32_t ours;    /* traces */
+    int32_t ours;          /* traces */
     FS_VEC(char *) beyond; /* of ranks that there are no more */
     fs_arena *arena;
     fs_err *err;

@@ -59,15 +59,14 @@ static fs_status read_column(const reading *in, sqlite3_stmt *row, int i,
     if ((kind == SQLITE_FLOAT || kind == SQLITE_INTEGER) && *out >= 0)
         return FS_OK;
     const unsigned char *text = sqlite3_column_text(row, i);
-    return fs_fail(in->err, FS_INVALID,
-                   "run %lld: %s of %s is %s%.40s%s in the table of timings, "
-                   "must be a number of 0 or more",
-                   (long long)in->run, sqlite3_column_name(row, i),
-                   task_text(in, sqlite3_column_int(row, 0),
-                             sqlite3_column_int(row, 1)),
-                   kind == SQLITE_TEXT ? "'" : "",
-                   text ? (const char *)text : "nothing",
-                   kind == SQLITE_TEXT ? "'" : "");
+    return fs_fail(
+        in->err, FS_INVALID,
+        "run %lld: %s of %s is %s%.40s%s in the table of timings, "
+        "must be a number of 0 or more",
+        (long long)in->run, sqlite3_column_name(row, i),
+        task_text(in, sqlite3_column_int(row, 0), sqlite3_column_int(row, 1)),
+        kind == SQLITE_TEXT ? "'" : "", text ? (const char *)text : "nothing",
+        kind == SQLITE_TEXT ? "'" : "");
 }
 
 static fs_status read_demand(const reading *in, sqlite3_stmt *row,
@@ -98,11 +97,12 @@ static fs_status take_row(reading *in, sqlite3_stmt *row)
         t >= in->p->roles[r].n_tasks) {
         const unsigned char *role = sqlite3_column_text(row, 0);
         const unsigned char *task = sqlite3_column_text(row, 1);
-        return fs_fail(in->err, FS_INVALID,
-                       "run %lld: the table of timings has a row of role %.40s, "
-                       "task %.40s, and this plan no such task",
-                       (long long)in->run, role ? (const char *)role : "none",
-                       task ? (const char *)task : "none");
+        return fs_fail(
+            in->err, FS_INVALID,
+            "run %lld: the table of timings has a row of role %.40s, "
+            "task %.40s, and this plan no such task",
+            (long long)in->run, role ? (const char *)role : "none",
+            task ? (const char *)task : "none");
     }
     in->found[r][t] = true;
     return read_demand(in, row, &in->timing->demand[r][t]);
@@ -131,8 +131,7 @@ static fs_status check_all_there(const reading *in)
                    "run %lld: the table of timings lacks %lld of the %lld "
                    "tasks of this plan, %s%s",
                    (long long)in->run, (long long)missing, (long long)all,
-                   missing > 1 ? "the first " : "",
-                   task_text(in, role, task));
+                   missing > 1 ? "the first " : "", task_text(in, role, task));
 }
 
 static fs_status read_rows(store_db *db, reading *in)
@@ -184,11 +183,8 @@ fs_status store_timing_read(store_db *db, int64_t run, const ir_graph *graph,
                             const plan *p, fs_arena *arena, fs_err *err,
                             plan_timing **out)
 {
-    reading in = {.graph = graph,
-                  .p = p,
-                  .run = run,
-                  .arena = arena,
-                  .err = err};
+    reading in = {
+        .graph = graph, .p = p, .run = run, .arena = arena, .err = err};
     FS_TRY(check_run(db, run, p, err));
     in.timing =
         plan_timing_new(p, fs_printf(arena, "run %lld", (long long)run), arena);
