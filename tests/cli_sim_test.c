@@ -223,6 +223,84 @@ static void test_chakra(void)
     }
 }
 
+/* Seconds of stages are whole nanoseconds, in the mean over some steps and
+ * ranks: what is less is a residue of rounding. */
+static bool has_residue(const cli_answer *a)
+{
+    static const char *const keys[] = {"busy_s", "comm_s", "exposed_comm_s",
+                                       "idle_s"};
+    size_t i;
+    json_t *stage;
+    json_array_foreach(json_object_get(a->json, "stages"), i,
+                       stage) for (int k = 0; k < 4; k++)
+    {
+        const double s = json_number_value(json_object_get(stage, keys[k]));
+        if (s < 0 || (s > 0 && s < 1e-12))
+            return true;
+    }
+    return cli_number(a, "bubble") < 0;
+}
+
+/* Is the shell's condition true? */
+static bool is(const char *condition)
+{
+    return system(condition) == 0;
+}
+
+/* A folder has the traces of one plan, or is as it was. */
+static void test_chakra_again(unsigned long long seed)
+{
+    static const int ranks[] = {1, 2, 4, 8};
+    for (int i = 0; i < 4; i++)
+        cli("plan zoo:mlp --cluster 1x%d:h100-sxm5-80g --batch 16 --dp %d -o "
+            "\"$D/r%d.json\"",
+            ranks[i], ranks[i], ranks[i]);
+    int before = 0;
+    for (int i = 0; i < 8; i++) {
+        seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+        const int n = ranks[(seed >> 33) % 4];
+        char all[160];
+        snprintf(all, sizeof all, "test $(ls \"$D/again\" | wc -l) = %d",
+                 n + 1);
+        const cli_answer *a = cli("export \"$D/r%d.json\" --to chakra -o "
+                                  "\"$D/again%s\" --json",
+                                  n, i % 2 ? "/" : "");
+        tap_ok(a->status == 0 && is(all) &&
+                   cli_number(a, "removed") == (before > n ? before - n : 0),
+               "%d ranks after %d: a file for each, and the groups", n, before);
+        before = n;
+    }
+    static const char *const rows[][3] = {
+        {"echo a >\"$D/again/plan.9.et\"", "plan.9.et is no trace",
+         "rm \"$D/again/plan.9.et\""},
+        {"mkdir \"$D/again/plan.12.et\"", "plan.12.et is no trace",
+         "rmdir \"$D/again/plan.12.et\""},
+        {"mv \"$D/again/plan.0.et\" \"$D/t\"; ln -s ../t "
+         "\"$D/again/plan.0.et\"",
+         "plan.0.et is no trace",
+         "rm \"$D/again/plan.0.et\"; mv \"$D/t\" \"$D/again/plan.0.et\""},
+        {"ulimit -f 1", "cannot be written", ":"}};
+    tap_ok(is("cp -r \"$D/again\" \"$D/was\""), "as it is before failures");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        /* in a shell of its own: what is wrong, then the command */
+        char command[1200], err[600] = "";
+        snprintf(command, sizeof command,
+                 "(%s; '%s/flowsearch' export \"$D/r2.json\" --to chakra -o "
+                 "\"$D/again\" --db none 2>\"$D/err\"); test $? -ge 2",
+                 rows[i][0], cli_env("FS_BUILDDIR", "."));
+        const bool failed = is(command);
+        cli_slurp("err", err, sizeof err);
+        tap_ok(failed && strstr(err, rows[i][1]) && is(rows[i][2]) &&
+                   is("diff -r \"$D/again\" \"$D/was\""),
+               "nothing has changed after: %s", err);
+    }
+    tap_ok(
+        is("rm \"$D/again/\"*.et") &&
+            cli("export \"$D/r2.json\" --to chakra -o \"$D/again\"")->status ==
+                2,
+        "groups beside no trace may be anybody's");
+}
+
 /* Whatever the plan and the options: sums are what they are of. */
 static void test_random(unsigned long long seed)
 {
@@ -238,6 +316,7 @@ static void test_random(unsigned long long seed)
         "", "--straggler 1:1.5", "--jitter 0.2 --steps 5",
         "--set 'link.bandwidth*=.1'", "--steps 1"};
     int plans = 0, path = 0, exposed = 0, traces = 0, exports = 0;
+    int residues = 0;
     for (int i = 0; i < 12; i++) {
         seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
         const char *recipe = recipes[(seed >> 33) % 7];
@@ -265,6 +344,7 @@ static void test_random(unsigned long long seed)
                           cli_number(a, "exposed_comm_s")) < 1e-9 * all_s);
         const trace_found t = trace_check(in_scratch("any.trace"));
         traces += t.wrong > 0 || t.counters == 0 || t.critical == 0;
+        residues += has_residue(a);
         a = cli("export \"$D/any.json\" --to chakra -o \"$D/any\" --json");
         exports += a->status != 0 || cli_number(a, "files") != 4;
     }
@@ -272,6 +352,7 @@ static void test_random(unsigned long long seed)
     tap_equal_int(path, 0, "their critical paths add up");
     tap_equal_int(exposed, 0, "and what communication is exposed");
     tap_equal_int(traces, 0, "their traces are some");
+    tap_equal_int(residues, 0, "what is left of nothing is 0");
     tap_equal_int(exports, 0, "they have execution traces");
 }
 
@@ -286,6 +367,7 @@ int main(void)
     test_goodput();
     test_disturbed();
     test_chakra();
+    test_chakra_again(seed);
     test_random(seed);
     cli_end_scratch();
     return tap_done();
