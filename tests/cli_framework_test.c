@@ -79,6 +79,43 @@ static void test_misfits(void)
     a = cli("sim $D/z.plan --framework fsdp --json");
     tap_equal_int((int)json_array_size(notes(a)), 0,
                   "parameters gathered for their products are none in pieces");
+    a = cli("sim $D/z.plan --framework pytorch --json");
+    tap_ok(has_note(a, "keeps states, gradients and parameters whole"),
+           "what it keeps whole and the plan does not");
+    for (int zero = 0; zero < 4; zero++) {
+        static const char *const of[] = {
+            "", "keeps states whole", "keeps states and gradients whole",
+            "keeps states, gradients and parameters whole"};
+        cli("plan zoo:gpt,layers=2,hidden=64,heads=4,seq=16,vocab=128 "
+            "--cluster 1x8:a100-sxm4-80g --dp 4 --tp 2 --zero %d --batch 16 "
+            "--micro-batches 2 --precision bf16 -o $D/z.plan",
+            zero);
+        a = cli("sim $D/z.plan --framework pytorch --json");
+        tap_ok(zero ? has_note(a, of[zero]) : !has_note(a, " whole "),
+               "ZeRO-%d beside tensor parallel ranks: %s", zero, of[zero]);
+        a = cli("sim $D/z.plan --framework megatron-lm --json");
+        tap_ok(has_note(a, " whole ") == (zero > 1),
+               "Megatron-LM cuts states alone");
+    }
+}
+
+static void test_schedules(void)
+{
+    static const char *const rows[][2] = {{"1f1b", ""},
+                                          {"gpipe", "no schedule gpipe"},
+                                          {"zb-h1", "no schedule zb-h1"},
+                                          {"interleaved --interleave 2", ""}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cli("plan zoo:gpt,layers=4,hidden=64,heads=4,seq=16,vocab=128 "
+            "--cluster 1x2:a100-sxm4-80g --pp 2 --batch 8 --micro-batches 4 "
+            "--schedule %s -o $D/s.plan",
+            rows[i][0]);
+        const cli_answer *a =
+            cli("sim $D/s.plan --framework megatron-lm --json");
+        tap_ok(rows[i][1][0] ? has_note(a, rows[i][1])
+                             : !has_note(a, "no schedule"),
+               "%s: '%s'", rows[i][0], rows[i][1]);
+    }
 }
 
 /* A node of shipped devices, each of so many bytes. */
@@ -207,6 +244,7 @@ int main(void)
     cli_begin_scratch("framework");
     test_as_validated();
     test_misfits();
+    test_schedules();
     test_memory(seed);
     test_names();
     cli_end_scratch();

@@ -103,6 +103,17 @@ static void test_what_if(void)
     refused("--set 'link.bandwith*=2'", "link.bandwidth");
     refused("--set 'link.bandwidth*=1e30'", "must be from");
     refused("--set 'link.bandwidth'", "PATH*=X");
+    refused("--set cores=1", "none that share cores");
+    a = cli("sim \"$D/plan.json\" --set 'device.launch*=1.0000001'");
+    char from[40] = "", to[40] = "";
+    const char *launch = strstr(a->out, "device.launch ");
+    tap_ok(launch &&
+               sscanf(launch, "device.launch %39s -> %39s", from, to) == 2 &&
+               strcmp(from, to) != 0 && !strstr(a->out, " 1 times "),
+           "a small change is told apart from none: %s, %s", from, to);
+    a = cli("sim zoo:gpt");
+    tap_ok(a->status == 2 && strstr(a->err, "zoo:gpt is a MODEL"),
+           "a model is no plan: %s", a->err);
     refused("--set 'link.bandwidth*=2' --timing 1", "--timing 1 was measured");
 }
 
@@ -148,6 +159,13 @@ static void test_goodput(void)
     refused("--mtbf 1 --checkpoint-s -1", "below 0");
 }
 
+static double number_at(const cli_answer *a, const char *list, size_t i,
+                        const char *key)
+{
+    return json_number_value(json_object_get(
+        json_array_get(json_object_get(a->json, list), i), key));
+}
+
 static void test_disturbed(void)
 {
     const double quiet_s = cli_number(cli(SIM), "iteration_s");
@@ -173,6 +191,15 @@ static void test_disturbed(void)
              0, "the same seed: the same");
     tap_ok(cli_number(cli(SIM "--jitter 0.1 --seed 6"), "iteration_s") != one_s,
            "another seed: another");
+    cli("plan zoo:mlp --cluster 1x1:a100-sxm4-80g --batch 4 -o "
+        "\"$D/one.json\"");
+    int idle = 0;
+    for (int k = 0; k < 6; k++) {
+        a = cli("sim \"$D/one.json\" --jitter 0.1 --seed %d --json", k);
+        idle += cli_number(a, "bubble") != 0 ||
+                number_at(a, "stages", 0, "idle_s") != 0;
+    }
+    tap_equal_int(idle, 0, "a device alone is never idle, in the mean neither");
     refused("--jitter 3", "at most 2");
     refused("--jitter -1", "below 0");
     refused("--jitter 0.1 --steps 2", "3 at least");

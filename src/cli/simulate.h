@@ -3,7 +3,7 @@
 #define FS_CLI_SIMULATE_H
 
 #include "cli/predict.h"
-#include "cost/framework.h"
+#include "cost/held.h"
 #include "hw/what_if.h"
 #include "sim/critical.h"
 

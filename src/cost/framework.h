@@ -7,6 +7,15 @@
 #include "base/json.h"
 #include "cost/cost.h"
 
+/* What ranks that take samples apart may have pieces of. */
+typedef enum cost_sharded {
+    COST_STATES,
+    COST_GRADIENTS,
+    COST_PARAMETERS,
+    COST_SHARDED
+} cost_sharded;
+const char *cost_sharded_name(cost_sharded what); /* "states" */
+
 /* Every figure has its unit in its name and its source in the file's `sources`,
  * by the same key. */
 typedef struct cost_framework {
@@ -16,6 +25,9 @@ typedef struct cost_framework {
     /* Plans that it runs: with products in pieces, with pipelines, and these of
      * as many layers each. */
     bool cuts_tensors, cuts_layers, even_stages;
+    bool shards[COST_SHARDED]; /* over data parallel ranks, which of these */
+    int32_t n_schedules;       /* 0: not told */
+    const char **schedules;    /* of schedules.def, that it has */
     /* Models: the vocabulary is padded to a multiple of that, times tp ranks */
     int64_t vocab_multiple;
     /* Kernels. The host takes so long for each: a pass takes no less than all
@@ -115,25 +127,4 @@ fs_status cost_frameworks_open(const char *data_dir, fs_arena *arena,
 plan_timing *cost_timing_under(const cost_framework *framework,
                                const cost_model *model, const ir_graph *graph,
                                const plan *p, fs_arena *arena);
-/* What each device of a role holds at most: what is live at once in the plan
- * and what the framework keeps beside it, by what it is for. */
-typedef struct cost_held {
-    double standing_bytes; /* parameters, states, constants, and weights beside
-                              those that are updated */
-    double moving_bytes;   /* gradients, activations, workspace; of these */
-    double gathered_bytes; /* what all-gathers of the forward pass made and the
-                              plan keeps for the backward pass */
-    double scores_bytes,
-        masks_bytes;         /* that its kernels keep for the backward
-                                pass: of attention apart, of dropouts */
-    int64_t allocated_bytes; /* all of these; */
-    int64_t process_bytes;   /* and what its allocator loses, and its context */
-} cost_held;
-cost_held cost_framework_held(const cost_framework *framework,
-                              const ir_graph *graph, const plan *p,
-                              int32_t role);
-/* Of the role that holds most. */
-cost_held cost_framework_most(const cost_framework *framework,
-                              const ir_graph *graph, const plan *p);
-
 #endif

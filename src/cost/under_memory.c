@@ -4,7 +4,7 @@
  * more for the backward pass than ours keep it as often as ours keep what they
  * make: for each micro-batch in flight. */
 #include "config.h"
-#include "cost/framework.h"
+#include "cost/held.h"
 
 #include "plan/fullest.h"
 #include "plan/memory.h"
