@@ -101,8 +101,7 @@ static void test_rows(void)
                isfinite(real(json_object_get(sources, "vTrain"), "mape")),
            "by source");
     a = cli("validate \"$D/t.csv\" --db none --source memory");
-    tap_ok(strstr(a->out, "1 of 1 rows that ran out of it were foreseen") !=
-               NULL,
+    tap_ok(strstr(a->out, "1 of 1 row that ran out of it was foreseen") != NULL,
            "no room for a batch of 48 is foreseen");
     a = cli("validate \"$D/t.csv\" --db none --source Qi -o \"$D/s.svg\"");
     tap_ok(a->status == 0 && strstr(a->out, "drawn"), "a picture is drawn");
@@ -236,6 +235,17 @@ static void test_simulated(void)
              1e-12, "it counts as a source");
     tap_near(real(a->json, "runs_mape"), qi, 1e-12,
              "the average of what ran alone is told as well");
+    a = cli("validate \"$D/t.csv\" --db none");
+    tap_ok(strstr(a->out, "1 of these is another simulator's sums") == NULL &&
+               strstr(a->out, "1 row of these is another simulator's sums, no "
+                              "run; it has no others; averaged over sources "
+                              "without them "),
+           "one row, and no others: said so");
+    put("source_ref,evidence," HEADER
+        "data/ground_truth_single.csv line 2,repo (simulated)," PROFILED);
+    a = cli("validate \"$D/t.csv\" --db none");
+    tap_ok(strstr(a->out, "it has no others; no run is left\n") != NULL,
+           "and where there is no run at all");
     put("source_ref," HEADER "line 2," PROFILED);
     a = cli("validate \"$D/t.csv\" --json --db none");
     tap_ok(real(detail(a, "V0001"), "predicted_s") > 0.372160,
