@@ -177,5 +177,6 @@ plan_short_role plan_role_shorten_lives(const plan_role *role,
     const int32_t left_out = times * p.micro_batches;
 
     return (plan_short_role){plan_role_shorten(role, &p, times, arena),
-                             micro_batches - left_out, times, left_out};
+                             micro_batches - left_out, left_out,
+                             p.end - times * p.slots};
 }

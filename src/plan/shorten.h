@@ -33,7 +33,9 @@ plan_role plan_role_shorten(const plan_role *role, const plan_period *period,
 typedef struct plan_short_role {
     plan_role role;
     int32_t micro_batches;
-    int32_t times, left_out; /* repetitions, and their micro-batches */
+    int32_t left_out; /* micro-batches: those of the slots from here on
+                         are so many more in the whole program */
+    int32_t behind;
 } plan_short_role;
 plan_short_role plan_role_shorten_lives(const plan_role *role,
                                         int32_t micro_batches, fs_arena *arena);
