@@ -24,8 +24,11 @@ static void settle_cursor(const plan_actors *a, int32_t stream)
         if (c->step >= a->steps || n_slots == 0)
             break;
         c->task = first_task(a, stream, c->slot);
-        if (c->task >= 0)
+        if (c->task >= 0) {
+            c->first = c->slot == a->first_slot[a->section[c->slot]];
+            c->last = c->slot == a->last_slot[a->section[c->slot]];
             return;
+        }
         c->slot++;
     }
     c->task = -1;
@@ -269,14 +272,12 @@ int32_t plan_actor_micro_batch(const plan_actors *a, int32_t stream)
 
 bool plan_actor_first_firing(const plan_actors *a, int32_t stream)
 {
-    const plan_cursor *c = &a->cursor[stream];
-    return c->slot == a->first_slot[a->section[c->slot]];
+    return a->cursor[stream].first;
 }
 
 bool plan_actor_last_firing(const plan_actors *a, int32_t stream)
 {
-    const plan_cursor *c = &a->cursor[stream];
-    return c->slot == a->last_slot[a->section[c->slot]];
+    return a->cursor[stream].last;
 }
 
 int64_t plan_actor_piece(const plan_actors *a, int32_t stream, int32_t reg,
@@ -337,7 +338,7 @@ bool plan_actor_ready(const plan_actors *a, int32_t stream)
     if (!may_read_all(a, c, in, task->n_in) ||
         !may_write_all(a, c, in + task->n_in, task->n_out))
         return false;
-    if (!task->ends || !plan_actor_first_firing(a, stream))
+    if (!(task->ends & c->first))
         return true;
     /* What the first firing of a step found of the step is there since. */
     const plan_actor_uses *uses = &a->uses[c->task];
@@ -379,9 +380,8 @@ int64_t plan_actor_fire(plan_actors *a, int32_t stream)
     FS_ASSERT(c->task >= 0 && !c->busy);
     c->busy = true;
     const plan_actor_task *task = &a->tasks[c->task];
-    return task->ends && plan_actor_first_firing(a, stream)
-               ? a->uses[c->task].claims_first
-               : task->claims;
+    return task->ends & c->first ? a->uses[c->task].claims_first
+                                 : task->claims;
 }
 
 /* A consumer that reads a per-step register every micro-batch lets go of it
@@ -434,7 +434,7 @@ int64_t plan_actor_done(plan_actors *a, int32_t stream)
         bytes += release(a, c, in[i]);
     for (int32_t i = 0; i < task->n_out; i++)
         bytes += hand_on(a, out[i]);
-    if (task->ends && plan_actor_last_firing(a, stream))
+    if (task->ends & c->last)
         bytes += end_step(a, c);
     plan_actor_go_on(a, stream, task->next);
     return bytes;

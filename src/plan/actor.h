@@ -17,6 +17,8 @@ typedef struct plan_cursor {
     int32_t task; /* the next task of the stream in that slot's section; -1 when
                      the stream has run all steps */
     bool busy;    /* fired and not yet completed */
+    bool first, last; /* is the slot the first or the last of its section in
+                         the step? */
 } plan_cursor;
 
 /* What firing and completing look at of a register, and of a task: small, for

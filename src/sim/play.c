@@ -54,10 +54,19 @@ static void watch_claims(const simulation *s, int32_t stream)
  * cache since it was there last. */
 static void prefetch(const sim_lane *lane)
 {
-    const int32_t t = lane->cursor->task, next = lane->actors->tasks[t].next;
+    const int32_t t = lane->cursor->task, next = lane->acts[t].next;
     const int32_t at = next < 0 ? t : next;
     __builtin_prefetch(&lane->tasks[at]);
-    __builtin_prefetch(&lane->actors->tasks[at]);
+    __builtin_prefetch(&lane->acts[at]);
+}
+
+/* A stream whose job ends soon. */
+static void prefetch_end(const simulation *s, int32_t stream)
+{
+    const sim_lane *lane = &s->lanes[stream];
+    __builtin_prefetch(&s->jobs[stream]);
+    __builtin_prefetch(lane->meter);
+    prefetch(lane);
 }
 
 static void fire(simulation *s, int32_t stream, const sim_task *task)
@@ -96,7 +105,7 @@ static void record(simulation *s, int32_t stream, int64_t start_ns)
                         .micro_batch =
                             plan_actor_micro_batch(s->actors[r], local),
                         .step = c->step,
-                        .ready_ns = s->heads[stream].ready_ns,
+                        .ready_ns = s->lanes[stream].head.ready_ns,
                         .start_ns = start_ns,
                         .end_ns = s->now_ns};
     fs_push(trace->arena, &trace->events, event);
@@ -164,7 +173,7 @@ static void complete(simulation *s, int32_t stream, int64_t start_ns)
     lane->meter->live_bytes -=
         span ? plan_actor_chain_done(lane->actors, job->stream, span->chain)
              : complete_task(s, stream, task);
-    s->heads[stream].ready_ns = -1;
+    s->lanes[stream].head.ready_ns = -1;
     s->n_paired += span && span->chain->beside >= 0 ? span->chain->n : 0;
     count_done(s, step, span ? span->chain->n : 1);
 }
@@ -371,7 +380,7 @@ static const sim_span *span_at(simulation *s, int32_t stream)
 static void start_span(simulation *s, int32_t stream, const sim_span *span)
 {
     sim_job *job = &s->jobs[stream];
-    s->heads[stream].ready_ns = s->now_ns;
+    s->lanes[stream].head.ready_ns = s->now_ns;
     job->span = span;
     job->on_core = job->beside = false;
     fire(s, stream, NULL);
@@ -391,8 +400,8 @@ static void arrive(simulation *s, int32_t stream)
     }
     if (l && l->n_arrived == l->n_members)
         return; /* still in use by another stream; comes again when it ends */
-    if (!s->heads[stream].waits)
-        s->heads[stream].ready_ns = s->now_ns;
+    if (!s->lanes[stream].head.waits)
+        s->lanes[stream].head.ready_ns = s->now_ns;
     if (l) {
         l->arrived[l->n_arrived++] = stream;
         if (l->n_arrived == l->n_members)
@@ -400,9 +409,9 @@ static void arrive(simulation *s, int32_t stream)
         return;
     }
     const plan_actors *a = s->lanes[stream].actors;
-    s->heads[stream].waits =
+    s->lanes[stream].head.waits =
         a->n_compute > 1 && !plan_actor_turn(a, s->jobs[stream].stream);
-    if (s->heads[stream].waits)
+    if (s->lanes[stream].head.waits)
         return;
     s->jobs[stream].on_core = task->on_core;
     s->jobs[stream].beside = task->slowed;
@@ -416,8 +425,8 @@ static void arrive(simulation *s, int32_t stream)
 
 static void try_stream(simulation *s, int32_t r, int32_t i)
 {
-    if (s->heads[i].waits ||
-        (s->heads[i].ready_ns < 0 &&
+    if (s->lanes[i].head.waits ||
+        (s->lanes[i].head.ready_ns < 0 &&
          plan_actor_ready(s->actors[r], s->jobs[i].stream)))
         arrive(s, i);
 }
@@ -468,7 +477,7 @@ static bool end_next(simulation *s)
         const int32_t j = sim_heap_pop(&s->heap);
         next = sim_heap_first(&s->heap);
         if (next)
-            prefetch(&s->lanes[sim_event_job(next)]);
+            prefetch_end(s, sim_event_job(next));
         end_job(s, j);
     }
     return true;
@@ -493,7 +502,7 @@ static fs_status stalled(const simulation *s, fs_err *err)
             continue;
         fs_text_add(&text, text.n ? "; " : "");
         plan_actor_explain(s->actors[r], s->graph, local, &text);
-        if (s->heads[i].ready_ns >= 0)
+        if (s->lanes[i].head.ready_ns >= 0)
             fs_text_add(&text, ", but its peer does not come");
     }
     return fs_fail(err, FS_NO, "the plan stalls after %.9f s: %s",
