@@ -64,9 +64,17 @@ static void prefetch(const sim_lane *lane)
 static void prefetch_end(const simulation *s, int32_t stream)
 {
     const sim_lane *lane = &s->lanes[stream];
-    __builtin_prefetch(&s->jobs[stream]);
+    const sim_job *job = &s->jobs[stream];
     __builtin_prefetch(lane->meter);
     prefetch(lane);
+    if (job->line < 0)
+        return;
+    const sim_line *line = &s->lines[job->line];
+    for (int32_t i = 1; i < line->n_members; i++) {
+        const sim_lane *other = &s->lanes[line->arrived[i]];
+        __builtin_prefetch(other->meter);
+        prefetch(other);
+    }
 }
 
 static void fire(simulation *s, int32_t stream, const sim_task *task)
@@ -194,19 +202,20 @@ static void start_job(simulation *s, int32_t j, int32_t line, int64_t demand_ps)
     job->line = line;
     job->left_ps = demand_ps;
     job->start_ns = job->updated_ns = s->now_ns;
-    job->on_link = line >= 0 && s->shared[line];
+    const bool on_core = job->on_core, on_link = line >= 0 && s->shared[line];
+    job->on_link = on_link;
     job->rate = 0;
-    if (job->on_link) {
+    if (on_link) {
         sim_flows_start(s->flows, line);
         s->flows_change = true;
     }
-    if (job->on_core) {
+    if (on_core) {
         job->running = s->running.n;
         fs_push(s->arena, &s->running, j);
     }
     if (job->beside)
         sim_beside_computes(s, job->role, j);
-    if (job->on_core || job->on_link)
+    if (on_core | on_link)
         return; /* its share is set when all jobs of this instant have begun */
     job->rate = job->beside ? sim_beside_rate(s, job->role) : PLAN_RATE_FULL;
     schedule_end(s, j);
