@@ -105,14 +105,13 @@ static void take_other(void *ctx, int n, const char *const *columns,
     const char *host = values[1] ? values[1] : "";
     const char *differs = cli_machine_differs(o->c, values[2], o->here);
     if (!o->first)
-        o->first = fs_printf(o->c->arena, "%s: %s",
-                             cli_machine_name(o->c->arena, values[0], host),
-                             differs);
-    json_array_append_new(o->list,
-                          json_pack("{s:o, s:o, s:o}", "machine",
-                                    fs_json_string(values[0]), "host",
-                                    fs_json_string(host), "differs",
-                                    fs_json_string(differs)));
+        o->first =
+            fs_printf(o->c->arena, "%s: %s",
+                      cli_machine_name(o->c->arena, values[0], host), differs);
+    json_array_append_new(o->list, json_pack("{s:o, s:o, s:o}", "machine",
+                                             fs_json_string(values[0]), "host",
+                                             fs_json_string(host), "differs",
+                                             fs_json_string(differs)));
 }
 
 /* Figures of other machines are no figures of this one: why it is measured now,

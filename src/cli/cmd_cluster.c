@@ -19,9 +19,9 @@ static fs_status name_machine(cli *c, const hw_cluster *cluster,
     if (!cluster->machine)
         return FS_OK;
     FS_TRY(cli_machine_is_here(c, cluster, &own));
-    *out = fs_printf(
-        c->arena, "%s machine, %s", own ? "this" : "another",
-        cli_machine_name(c->arena, cluster->machine, cluster->host));
+    *out =
+        fs_printf(c->arena, "%s machine, %s", own ? "this" : "another",
+                  cli_machine_name(c->arena, cluster->machine, cluster->host));
     return FS_OK;
 }
 

@@ -38,9 +38,8 @@ fs_status cli_machine_is_here(cli *c, const hw_cluster *cluster, bool *out)
 const char *cli_machine_name(fs_arena *arena, const char *fingerprint,
                              const char *host)
 {
-    return host && host[0]
-               ? fs_printf(arena, "%s (host %s)", fingerprint, host)
-               : fingerprint;
+    return host && host[0] ? fs_printf(arena, "%s (host %s)", fingerprint, host)
+                           : fingerprint;
 }
 
 /* The next of facts that ", " joins; NULL: there is none. */
@@ -104,8 +103,7 @@ fs_status cli_machine_tell(cli *c, const char *what, const hw_cluster *cluster)
     fs_warn("%s: its figures were measured on another machine, %s, than this "
             "one, %s: %s; predictions are of that machine (--cluster local is "
             "this one)",
-            what,
-            cli_machine_name(c->arena, cluster->machine, cluster->host),
+            what, cli_machine_name(c->arena, cluster->machine, cluster->host),
             cli_machine_name(c->arena, here->fingerprint, here->host), differs);
     return FS_OK;
 }

@@ -19,9 +19,9 @@ static fs_status open_cluster(cli *c, const char *path, plan_origin *origin,
     if (*out)
         return cost_points_check(*out, path, &c->err);
     FS_TRY(cli_place_find(c, path, "cluster", &origin->cluster));
-    FS_TRY(cli_part(origin, "cluster", &c->err,
-                    hw_cluster_open(origin->cluster, c->data_dir, c->arena,
-                                    &c->err, out)));
+    FS_TRY(cli_part(
+        origin, "cluster", &c->err,
+        hw_cluster_open(origin->cluster, c->data_dir, c->arena, &c->err, out)));
     return cli_part(origin, "cluster", &c->err,
                     cost_points_check(*out, origin->cluster, &c->err));
 }

@@ -72,20 +72,20 @@ static const char *interval_text(fs_arena *arena, const validate_where *at,
 void validate_tell_machines(cli *c, const validate_where *at, int32_t n,
                             const cli_machine *here)
 {
-    static const char *const header[] = {
-        "on machine", "by figures of", "plans", "runs", "intervals of `sim`"};
+    static const char *const header[] = {"on machine", "by figures of", "plans",
+                                         "runs", "intervals of `sim`"};
     report_table t = {.arena = c->arena, .n_columns = 5, .header = header};
     json_t *list = json_array();
     bool all_here = true;
     for (int32_t i = 0; i < n; i++) {
         json_array_append_new(list, machine_json(&at[i], here));
         all_here &= is_here(&at[i], here) && !validate_left_out(&at[i]);
-        report_table_cell(&t, "%s",
-                          is_here(&at[i], here) ? "this one"
-                          : at[i].machine[0]
-                              ? cli_machine_name(c->arena, at[i].machine,
-                                                 at[i].host)
-                              : "not said");
+        report_table_cell(
+            &t, "%s",
+            is_here(&at[i], here) ? "this one"
+            : at[i].machine[0]
+                ? cli_machine_name(c->arena, at[i].machine, at[i].host)
+                : "not said");
         report_table_cell(&t, "%s",
                           !at[i].figures[0] ? "none"
                           : strcmp(at[i].figures, at[i].machine) == 0

@@ -386,14 +386,13 @@ static void fill_json(cli *c, const reading *r, const of_model *models,
                       p->predicted / p->median - 1));
         if (validate_misplaced(&p->at))
             json_array_append_new(
-                skipped,
-                json_pack("{s:o, s:s}", "id", fs_json_string(p->plan), "reason",
-                          validate_left_out(&p->at)));
+                skipped, json_pack("{s:o, s:s}", "id", fs_json_string(p->plan),
+                                   "reason", validate_left_out(&p->at)));
     }
     json_object_set_new(c->result, "rows", json_integer(r->plans.n));
-    json_object_set_new(c->result, "predicted",
-                        json_integer(r->plans.n -
-                                     (json_int_t)json_array_size(skipped)));
+    json_object_set_new(
+        c->result, "predicted",
+        json_integer(r->plans.n - (json_int_t)json_array_size(skipped)));
     json_object_set_new(c->result, "skipped", skipped);
     json_object_set_new(c->result, "per_source", sources);
     json_object_set_new(c->result, "details", details);
@@ -451,12 +450,11 @@ static json_t *mean_json(double sum, int32_t n)
     return n ? json_real(sum / n) : json_null();
 }
 
-static fs_status tell_all(cli *c, const reading *r, const list *error,
-                          double sum)
+static fs_status tell_all(cli *c, const list *error, double sum)
 {
     const int32_t n = error->n;
-    const int32_t out = (int32_t)json_array_size(
-        json_object_get(c->result, "skipped"));
+    const int32_t out =
+        (int32_t)json_array_size(json_object_get(c->result, "skipped"));
     const double median = median_of(c->arena, error->at, n);
     json_object_set_new(c->result, "mape", mean_json(sum, n));
     json_object_set_new(c->result, "median", real_or_null(median));
@@ -506,7 +504,7 @@ static fs_status score_all(cli *c, reading *r)
     tell_machines(r);
     if (c->args.output)
         FS_TRY(draw(c, r, models.at, models.n));
-    return tell_all(c, r, &error, sum);
+    return tell_all(c, &error, sum);
 }
 
 static fs_status read_runs(reading *r, const char *path)

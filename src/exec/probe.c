@@ -264,8 +264,8 @@ static fs_status tell_samples(probing *p, fs_err *err)
     if (!n)
         return FS_OK;
     if (p->options->found && exec_world_rank(p->world) == 0)
-        status = p->options->found(p->options->ctx, p->samples.at + p->told, n,
-                                   err);
+        status =
+            p->options->found(p->options->ctx, p->samples.at + p->told, n, err);
     p->told = p->samples.n;
     return exec_world_agree(p->world, status, err);
 }

@@ -39,8 +39,8 @@ static hw_point point_of(const hw_sample *at, int32_t n)
     if (at[0].work != at[n - 1].work)
         point.work = work;
     for (int32_t i = 0; i < kept; i++)
-        squares += (at[i].seconds - point.seconds) *
-                   (at[i].seconds - point.seconds);
+        squares +=
+            (at[i].seconds - point.seconds) * (at[i].seconds - point.seconds);
     point.deviation_s = sqrt(squares / kept);
     if (point.deviation_s < ROUNDING * point.seconds)
         point.deviation_s = 0; /* alike, but for what the mean was rounded by */

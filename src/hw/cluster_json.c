@@ -107,8 +107,7 @@ static fs_status read_hex(const fs_json *in, const char *key, fs_err *err,
     if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16 ||
         *out == 0)
         return fs_json_fail(in, key, err,
-                            "is \"%.40s\", must be 16 hex digits, not 0",
-                            text);
+                            "is \"%.40s\", must be 16 hex digits, not 0", text);
     return FS_OK;
 }
 
@@ -270,7 +269,8 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
     FS_TRY(hw_read_device(&in, arena, err, &out->device));
     FS_TRY(hw_read_link(&in, "inner", arena, err, &out->inner));
     FS_TRY(hw_read_link(&in, "memory", arena, err, &out->memory));
-    FS_TRY(hw_read_wiring(&in, out->devices_per_node, arena, err, &out->wiring));
+    FS_TRY(
+        hw_read_wiring(&in, out->devices_per_node, arena, err, &out->wiring));
     FS_TRY(hw_read_collectives(&in, most_ranks(out), arena, err, out));
     return hw_read_reduction(&in, err, &out->in_switch);
 }
