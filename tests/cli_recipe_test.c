@@ -695,7 +695,7 @@ int main(void)
     test_fixed_without_effect();
     test_heads();
     test_words();
-    cli("calibrate --ranks 4"); /* once: `local` is then known */
+    cli("calibrate"); /* once: `local` is then known */
     test_losses();
     test_unequal_losses();
     cli_end_scratch();

@@ -46,6 +46,8 @@ typedef struct cli {
     bool interrupted;         /* while ranks ran: the command is to end */
     const char *scratch;      /* folder of temporary files, "" while none */
     const char **unfinished;  /* outputs while they are written, up to NULL */
+    const struct cli_machine *here; /* machine.h; NULL: nobody asked yet */
+    FS_VEC(const char *) told_machines;
 } cli;
 
 /* Fills args; FS_INVALID names the flag and the command's usage. *help is set

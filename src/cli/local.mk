@@ -2,7 +2,7 @@ bin_PROGRAMS += flowsearch
 flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/commands.def src/cli/options.def src/cli/model.c src/cli/sizes.c src/cli/sizes.h src/cli/part.c src/cli/part.h src/cli/compressed.c \
   src/cli/compressed.h \
-  src/cli/cluster.c src/cli/cluster.h src/cli/calibrate.c src/cli/calibrate.h src/cli/ranks.c src/cli/ranks.h src/cli/guard.c src/cli/mapping.c \
+  src/cli/cluster.c src/cli/cluster.h src/cli/machine.c src/cli/machine.h src/cli/calibrate.c src/cli/calibrate.h src/cli/ranks.c src/cli/ranks.h src/cli/guard.c src/cli/mapping.c \
   src/cli/guard.h src/cli/plan_file.c \
   src/cli/places.c src/cli/places.h src/cli/predict.c src/cli/predict.h src/cli/interval.c src/cli/interval.h src/cli/keep.c src/cli/tuning.c src/cli/tuning.h \
   src/cli/outcome.c src/cli/outcome.h src/cli/residuals.c src/cli/residuals.h src/cli/skipped.c src/cli/data.c src/cli/data.h \
@@ -15,7 +15,7 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/conformance.h src/cli/conformance_train.c \
   src/cli/conformance_plan.c src/cli/conformance_infer.c src/cli/conformance_ops.c src/cli/cmd_conformance.c src/cli/cmd_runs.c \
   src/cli/validate.h src/cli/validate_row.c src/cli/validate_case.c \
-  src/cli/validate_predict.c src/cli/validate_score.c src/cli/validate_score.h src/cli/validate_tell.c src/cli/validate_runs.c src/cli/cmd_validate.c \
+  src/cli/validate_predict.c src/cli/validate_score.c src/cli/validate_score.h src/cli/validate_tell.c src/cli/validate_runs.c src/cli/validate_machines.c src/cli/validate_machines.h src/cli/cmd_validate.c \
   src/cli/cmd_export.c src/cli/export.h src/cli/export_chakra.c src/cli/cmd_solve.c
 flowsearch_LDADD = $(onnx_libs) $(zoo_libs) $(search_libs) $(sim_libs) \
   $(exec_libs) $(report_libs) $(hw_libs) $(ir_libs)

@@ -83,7 +83,8 @@ typedef struct hw_cluster {
     int32_t n_devices, n_nodes;
     const char *host;    /* probed host's name, else NULL */
     const char *machine; /* fingerprint of what was measured, or NULL */
-    uint64_t digest;     /* of its JSON form, name and host left out */
+    const char *facts;   /* what that machine is, in words; NULL: nobody says */
+    uint64_t digest;     /* of its JSON form; name, host, machine left out */
 } hw_cluster;
 
 /* `spec` is a path ending in .json (hw_cluster_file; else NULL), so much of it
