@@ -111,6 +111,7 @@ static void list_of_tasks(plan_actors *a, fs_arena *arena)
         if (uses->n_in > uses->n_in_each || uses->n_out > uses->n_out_each)
             task->ends = PLAN_FIRST | PLAN_LAST;
     }
+    a->n_counting = n_counting;
 }
 
 static void list_registers(plan_actors *a, fs_arena *arena)
@@ -258,6 +259,28 @@ plan_actors *plan_actors_create_ordered(const plan *p, const plan_role *role,
                                         int64_t steps, fs_arena *arena)
 {
     return create(p, role, steps, true, arena);
+}
+
+static bool same_task(const plan_actor_task *x, const plan_actor_task *y)
+{
+    return x->first == y->first && x->next == y->next && x->n_in == y->n_in &&
+           x->n_out == y->n_out && x->keeps_place == y->keeps_place &&
+           x->ends == y->ends && x->claims == y->claims &&
+           x->releases == y->releases;
+}
+
+void plan_actors_share(plan_actors *a, const plan_actors *other)
+{
+    bool same = a->role->n_tasks == other->role->n_tasks &&
+                a->n_counting == other->n_counting;
+    for (int32_t i = 0; same && i < a->n_counting; i++)
+        same = a->counting[i] == other->counting[i];
+    for (int32_t t = 0; same && t < a->role->n_tasks; t++)
+        same = same_task(&a->tasks[t], &other->tasks[t]);
+    if (!same)
+        return;
+    a->tasks = other->tasks;
+    a->counting = other->counting;
 }
 
 int32_t plan_actor_head(const plan_actors *a, int32_t stream)

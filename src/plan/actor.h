@@ -71,6 +71,7 @@ typedef struct plan_actors {
     int32_t n_compute;               /* streams that compute */
     int64_t steps;                   /* how many steps will run */
     const plan_role *role;
+    int32_t n_counting;
     plan_actor_uses *uses;       /* [tasks] */
     int32_t *in_out;             /* registers of uses */
     bool *ordered;               /* [registers] by a stream's program, and so
@@ -84,6 +85,9 @@ plan_actors *plan_actors_create(const plan *p, const plan_role *role,
  * order that its program guarantees, no pieces are counted. */
 plan_actors *plan_actors_create_ordered(const plan *p, const plan_role *role,
                                         int64_t steps, fs_arena *arena);
+/* Where all of their tasks do the same to registers of the same numbers, both
+ * look at one table of them from now on: a cache holds it once. */
+void plan_actors_share(plan_actors *a, const plan_actors *other);
 /* The task at the head of a stream, or -1 when the stream is at its end. */
 int32_t plan_actor_head(const plan_actors *a, int32_t stream);
 /* Which micro-batch the head belongs to (0 for BEGIN, m - 1 for END). */

@@ -10,7 +10,8 @@ typedef struct sim_task {
     int64_t demand_ps; /* alone */
     uint64_t wakes;    /* streams of its role that may go on when it is done
                           (sim_stream_bit) */
-    int32_t line;      /* communicator, or behind those the channel; -1: none */
+    int32_t line;      /* communicator, or behind those the channel; -1: none;
+                          once all is made, its place in lanes' `lines` */
     bool on_core;      /* of cores that are shared */
     bool loads, computes, communicates, occupies;
     bool slowed; /* by collectives beside it */

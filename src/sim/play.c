@@ -400,7 +400,9 @@ static void start_span(simulation *s, int32_t stream, const sim_span *span)
 static void arrive(simulation *s, int32_t stream)
 {
     const sim_task *task = head_task(s, stream);
-    sim_line *l = task->line < 0 ? NULL : &s->lines[task->line];
+    const int32_t line =
+        task->line < 0 ? -1 : s->lanes[stream].lines[task->line];
+    sim_line *l = line < 0 ? NULL : &s->lines[line];
     const sim_span *span =
         s->spans[s->jobs[stream].role] ? span_at(s, stream) : NULL;
     if (span) {
@@ -414,7 +416,7 @@ static void arrive(simulation *s, int32_t stream)
     if (l) {
         l->arrived[l->n_arrived++] = stream;
         if (l->n_arrived == l->n_members)
-            start_meeting(s, task->line);
+            start_meeting(s, line);
         return;
     }
     const plan_actors *a = s->lanes[stream].actors;
