@@ -26,6 +26,8 @@ static void settle_cursor(const plan_actors *a, int32_t stream)
         c->task = first_task(a, stream, c->slot);
         if (c->task >= 0) {
             const int32_t section = a->section[c->slot];
+            c->piece =
+                c->step * a->plan->micro_batches + a->micro_batch[c->slot];
             c->ends = (c->slot == a->first_slot[section] ? PLAN_FIRST : 0) |
                       (c->slot == a->last_slot[section] ? PLAN_LAST : 0);
             return;
@@ -307,8 +309,7 @@ bool plan_actor_last_firing(const plan_actors *a, int32_t stream)
 int64_t plan_actor_piece(const plan_actors *a, int32_t stream, int32_t reg,
                          bool writes)
 {
-    return plan_actor_piece_of(a, &a->cursor[stream], &a->registers[reg],
-                               writes);
+    return plan_actor_piece_of(&a->cursor[stream], &a->registers[reg], writes);
 }
 
 int64_t plan_actor_offset(const plan_actors *a, int32_t stream, int32_t reg,
@@ -416,7 +417,7 @@ static int64_t release(plan_actors *a, const plan_cursor *c, int32_t reg)
     if (r->producer < 0 || r->producer == c->task)
         return 0;
     int32_t *left =
-        &a->readers[plan_actor_buffer(r, plan_actor_piece_of(a, c, r, false))];
+        &a->readers[plan_actor_buffer(r, plan_actor_piece_of(c, r, false))];
     if (--*left > 0)
         return 0;
     a->released[reg]++;

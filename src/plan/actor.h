@@ -13,7 +13,8 @@
 
 typedef struct plan_cursor {
     int64_t step;
-    int32_t slot; /* index in role->slots */
+    int64_t piece; /* of all of the run, of what there is per micro-batch */
+    int32_t slot;  /* index in role->slots */
     int32_t task; /* the next task of the stream in that slot's section; -1 when
                      the stream has run all steps */
     bool busy;    /* fired and not yet completed */
@@ -35,10 +36,10 @@ typedef struct plan_actor_task {
     int32_t next;  /* of the same stream and section, or -1 */
     int16_t n_in, n_out;
     bool keeps_place;
-    uint8_t ends; /* PLAN_FIRST, PLAN_LAST: more happens in such a firing of a
-                     step, see its uses. Bits, for nothing is guessed then */
-    int64_t claims;         /* bytes of a firing */
-    int64_t releases;       /* bytes that it lets go of uncounted */
+    uint8_t ends;   /* PLAN_FIRST, PLAN_LAST: more happens in such a firing of a
+                       step, see its uses. Bits, for nothing is guessed then */
+    int64_t claims; /* bytes of a firing */
+    int64_t releases; /* bytes that it lets go of uncounted */
 } plan_actor_task;
 
 /* All distinct registers of a task: that it reads, at `first`, and behind them

@@ -235,12 +235,11 @@ static void make_chains(simulation *s)
 
 /* ---- roles that are alike ---- */
 
-/* From a line of all to one of the role's. */
-static int32_t *number_lines(const simulation *s, int32_t r)
+/* From a line of all to one of the role's, in the order of their tasks. `of`:
+ * [lines] all 0, as it is again afterwards. */
+static int32_t *number_lines(const simulation *s, int32_t r, int32_t *of)
 {
     const int32_t n_tasks = s->p->roles[r].n_tasks;
-    int32_t *of = fs_new(s->arena, int32_t,
-                         s->p->n_comms + s->p->n_channels); /* 1 + place */
     int32_t *lines = fs_new(s->arena, int32_t, n_tasks), n = 0;
     for (int32_t t = 0; t < n_tasks; t++) {
         int32_t *line = &s->tasks[r][t].line;
@@ -250,6 +249,8 @@ static int32_t *number_lines(const simulation *s, int32_t r)
         }
         *line = *line < 0 ? -1 : of[*line] - 1;
     }
+    while (n-- > 0)
+        of[lines[n]] = 0;
     return lines;
 }
 
@@ -276,8 +277,9 @@ static bool same_tasks(const simulation *s, int32_t r, int32_t other)
 static void share_tables(simulation *s)
 {
     FS_VEC(int32_t) distinct = {0};
+    int32_t *of = fs_new(s->arena, int32_t, s->p->n_comms + s->p->n_channels);
     for (int32_t r = 0; r < s->p->n_roles; r++) {
-        const int32_t *lines = number_lines(s, r);
+        const int32_t *lines = number_lines(s, r, of);
         int32_t k = 0;
         while (k < distinct.n && !same_tasks(s, r, distinct.at[k]))
             k++;

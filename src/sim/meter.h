@@ -52,7 +52,7 @@ typedef struct sim_meter {
     int64_t span_start_ns;
     int32_t ended; /* of the span's parts */
     sim_sums counted;
-} sim_meter;
+} __attribute__((aligned(64))) sim_meter;
 
 /* tasks: of the role. */
 sim_span *sim_span_make(const plan_chain *chain, const sim_task *tasks,
