@@ -26,6 +26,8 @@ static void settle_cursor(const plan_actors *a, int32_t stream)
         c->task = first_task(a, stream, c->slot);
         if (c->task >= 0) {
             const int32_t section = a->section[c->slot];
+            c->piece =
+                c->step * a->plan->micro_batches + a->micro_batch[c->slot];
             c->ends = (c->slot == a->first_slot[section] ? PLAN_FIRST : 0) |
                       (c->slot == a->last_slot[section] ? PLAN_LAST : 0);
             return;
@@ -111,6 +113,7 @@ static void list_of_tasks(plan_actors *a, fs_arena *arena)
         if (uses->n_in > uses->n_in_each || uses->n_out > uses->n_out_each)
             task->ends = PLAN_FIRST | PLAN_LAST;
     }
+    a->n_counting = n_counting;
 }
 
 static void list_registers(plan_actors *a, fs_arena *arena)
@@ -260,6 +263,28 @@ plan_actors *plan_actors_create_ordered(const plan *p, const plan_role *role,
     return create(p, role, steps, true, arena);
 }
 
+static bool same_task(const plan_actor_task *x, const plan_actor_task *y)
+{
+    return x->first == y->first && x->next == y->next && x->n_in == y->n_in &&
+           x->n_out == y->n_out && x->keeps_place == y->keeps_place &&
+           x->ends == y->ends && x->claims == y->claims &&
+           x->releases == y->releases;
+}
+
+void plan_actors_share(plan_actors *a, const plan_actors *other)
+{
+    bool same = a->role->n_tasks == other->role->n_tasks &&
+                a->n_counting == other->n_counting;
+    for (int32_t i = 0; same && i < a->n_counting; i++)
+        same = a->counting[i] == other->counting[i];
+    for (int32_t t = 0; same && t < a->role->n_tasks; t++)
+        same = same_task(&a->tasks[t], &other->tasks[t]);
+    if (!same)
+        return;
+    a->tasks = other->tasks;
+    a->counting = other->counting;
+}
+
 int32_t plan_actor_head(const plan_actors *a, int32_t stream)
 {
     return a->cursor[stream].task;
@@ -284,8 +309,7 @@ bool plan_actor_last_firing(const plan_actors *a, int32_t stream)
 int64_t plan_actor_piece(const plan_actors *a, int32_t stream, int32_t reg,
                          bool writes)
 {
-    return plan_actor_piece_of(a, &a->cursor[stream], &a->registers[reg],
-                               writes);
+    return plan_actor_piece_of(&a->cursor[stream], &a->registers[reg], writes);
 }
 
 int64_t plan_actor_offset(const plan_actors *a, int32_t stream, int32_t reg,
@@ -393,7 +417,7 @@ static int64_t release(plan_actors *a, const plan_cursor *c, int32_t reg)
     if (r->producer < 0 || r->producer == c->task)
         return 0;
     int32_t *left =
-        &a->readers[plan_actor_buffer(r, plan_actor_piece_of(a, c, r, false))];
+        &a->readers[plan_actor_buffer(r, plan_actor_piece_of(c, r, false))];
     if (--*left > 0)
         return 0;
     a->released[reg]++;

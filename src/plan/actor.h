@@ -13,7 +13,8 @@
 
 typedef struct plan_cursor {
     int64_t step;
-    int32_t slot; /* index in role->slots */
+    int64_t piece; /* of all of the run, of what there is per micro-batch */
+    int32_t slot;  /* index in role->slots */
     int32_t task; /* the next task of the stream in that slot's section; -1 when
                      the stream has run all steps */
     bool busy;    /* fired and not yet completed */
@@ -35,10 +36,10 @@ typedef struct plan_actor_task {
     int32_t next;  /* of the same stream and section, or -1 */
     int16_t n_in, n_out;
     bool keeps_place;
-    uint8_t ends; /* PLAN_FIRST, PLAN_LAST: more happens in such a firing of a
-                     step, see its uses. Bits, for nothing is guessed then */
-    int64_t claims;         /* bytes of a firing */
-    int64_t releases;       /* bytes that it lets go of uncounted */
+    uint8_t ends;   /* PLAN_FIRST, PLAN_LAST: more happens in such a firing of a
+                       step, see its uses. Bits, for nothing is guessed then */
+    int64_t claims; /* bytes of a firing */
+    int64_t releases; /* bytes that it lets go of uncounted */
 } plan_actor_task;
 
 /* All distinct registers of a task: that it reads, at `first`, and behind them
@@ -71,6 +72,7 @@ typedef struct plan_actors {
     int32_t n_compute;               /* streams that compute */
     int64_t steps;                   /* how many steps will run */
     const plan_role *role;
+    int32_t n_counting;
     plan_actor_uses *uses;       /* [tasks] */
     int32_t *in_out;             /* registers of uses */
     bool *ordered;               /* [registers] by a stream's program, and so
@@ -84,6 +86,9 @@ plan_actors *plan_actors_create(const plan *p, const plan_role *role,
  * order that its program guarantees, no pieces are counted. */
 plan_actors *plan_actors_create_ordered(const plan *p, const plan_role *role,
                                         int64_t steps, fs_arena *arena);
+/* Where all of their tasks do the same to registers of the same numbers, both
+ * look at one table of them from now on: a cache holds it once. */
+void plan_actors_share(plan_actors *a, const plan_actors *other);
 /* The task at the head of a stream, or -1 when the stream is at its end. */
 int32_t plan_actor_head(const plan_actors *a, int32_t stream);
 /* Which micro-batch the head belongs to (0 for BEGIN, m - 1 for END). */

@@ -371,8 +371,8 @@ int64_t plan_actor_chain_done(plan_actors *a, int32_t stream,
     for (int32_t i = 0; i < chain->n_read; i++) {
         const plan_chain_use *use = &chain->read[i];
         const plan_actor_register *r = &a->registers[use->reg];
-        int32_t *left = &a->readers[plan_actor_buffer(
-            r, plan_actor_piece_of(a, c, r, false))];
+        int32_t *left =
+            &a->readers[plan_actor_buffer(r, plan_actor_piece_of(c, r, false))];
         *left -= use->n;
         if (*left == 0) {
             a->released[use->reg]++;

@@ -11,8 +11,7 @@ static inline int32_t plan_actor_buffer(const plan_actor_register *r,
 }
 
 /* Of the head of a stream. */
-static inline int64_t plan_actor_piece_of(const plan_actors *a,
-                                          const plan_cursor *c,
+static inline int64_t plan_actor_piece_of(const plan_cursor *c,
                                           const plan_actor_register *r,
                                           bool writes)
 {
@@ -20,8 +19,7 @@ static inline int64_t plan_actor_piece_of(const plan_actors *a,
         return r->producer >= 0 ? c->step + writes : 0;
     if (r->per_step)
         return c->step;
-    return c->step * a->plan->micro_batches +
-           (c->task < 0 ? 0 : a->micro_batch[c->slot]);
+    return c->piece;
 }
 
 static inline bool plan_actor_may_read(const plan_actors *a,
@@ -29,7 +27,7 @@ static inline bool plan_actor_may_read(const plan_actors *a,
 {
     const plan_actor_register *r = &a->registers[reg];
     return r->producer < 0 ||
-           a->produced[reg] > plan_actor_piece_of(a, c, r, false);
+           a->produced[reg] > plan_actor_piece_of(c, r, false);
 }
 
 /* Holds too for the later firings of an accumulation: the buffer it claimed
@@ -38,8 +36,7 @@ static inline bool plan_actor_may_write(const plan_actors *a,
                                         const plan_cursor *c, int32_t reg)
 {
     const plan_actor_register *r = &a->registers[reg];
-    return a->released[reg] >=
-           plan_actor_piece_of(a, c, r, true) - r->count + 1;
+    return a->released[reg] >= plan_actor_piece_of(c, r, true) - r->count + 1;
 }
 
 /* Fills a->ordered. */

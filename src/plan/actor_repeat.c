@@ -222,6 +222,9 @@ void plan_actors_skip(plan_actors *a, const plan_actors_mark *mark,
         if (moved(a, mark, s)) {
             a->cursor[s].step += times * shift.steps;
             a->cursor[s].slot += times * shift.slots;
+            a->cursor[s].piece +=
+                times * ((int64_t)shift.steps * a->plan->micro_batches +
+                         shift.micro_batches);
         }
     for (int32_t k = 0; k < a->n_counted; k++) {
         const int32_t r = a->counted[k];

@@ -28,20 +28,23 @@ typedef struct member {
     int32_t use; /* the flow's */
 } member;
 
+/* What starts and ends look at, and alone what they change, is a line of the
+ * cache. */
 typedef struct link_state {
+    int64_t cap, used, streams;
+    FS_VEC(member) members; /* flows that run */
+    int32_t n_held;         /* flows that it holds back */
+    int32_t dirty;          /* stamp */
     /* While it is solved: */
+    int32_t seen;                /* stamp */
+    bool moved;                  /* what it carries, or whom it holds back */
     int64_t base_rest, rest;     /* left over by those that stand */
     int64_t base_weight, weight; /* streams of those that do not */
     int64_t alone;               /* of the first of these */
     double wanted;               /* what these can have by other links */
     int64_t full_at;             /* share at which it was full; -1: it is not */
     int64_t last;                /* the largest rate of those filled */
-    int32_t seen, dirty;         /* stamps */
-    int32_t n_held;              /* flows that it holds back */
-    bool moved;                  /* what it carries, or whom it holds back */
-    int64_t cap, used, streams;
-    FS_VEC(member) members; /* flows that run */
-} link_state;
+} __attribute__((aligned(64))) link_state;
 
 typedef struct use_state {
     int32_t link, n;
@@ -60,7 +63,7 @@ typedef struct flow_state {
     int32_t was_full;
     bool filled, runs;
     int64_t alone;
-} flow_state;
+} __attribute__((aligned(64))) flow_state;
 
 /* The share of a link, or (behind the links) the limit of a flow; of one flow
  * alone, or (-1) of all that are left. */
@@ -98,8 +101,8 @@ sim_flows *sim_flows_create(int32_t n_links, const double *bps, int32_t n_flows,
     f->n_links = n_links;
     f->n_flows = n_flows;
     f->unit_bps = ldexp(most, -UNIT_BITS);
-    f->links = fs_new(arena, link_state, n_links);
-    f->flows = fs_new(arena, flow_state, n_flows);
+    f->links = fs_new_lines(arena, link_state, n_links);
+    f->flows = fs_new_lines(arena, flow_state, n_flows);
     f->at = fs_new(arena, candidate, (size_t)n_links + (size_t)n_flows + BLOCK);
     f->least =
         fs_new(arena, int32_t, ((size_t)n_links + (size_t)n_flows) / BLOCK + 1);

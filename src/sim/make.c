@@ -124,8 +124,7 @@ static void make_streams(simulation *s)
                            .cursor = &s->actors[r]->cursor[s->jobs[i].stream],
                            .tasks = s->tasks[r],
                            .meter = &s->meters[r],
-                           .head = {.ready_ns = -1},
-                           .acts = s->actors[r]->tasks};
+                           .head = {.ready_ns = -1}};
         }
 }
 
@@ -234,6 +233,68 @@ static void make_chains(simulation *s)
     }
 }
 
+/* ---- roles that are alike ---- */
+
+/* From a line of all to one of the role's, in the order of their tasks. `of`:
+ * [lines] all 0, as it is again afterwards. */
+static int32_t *number_lines(const simulation *s, int32_t r, int32_t *of)
+{
+    const int32_t n_tasks = s->p->roles[r].n_tasks;
+    int32_t *lines = fs_new(s->arena, int32_t, n_tasks), n = 0;
+    for (int32_t t = 0; t < n_tasks; t++) {
+        int32_t *line = &s->tasks[r][t].line;
+        if (*line >= 0 && of[*line] == 0) {
+            lines[n] = *line;
+            of[*line] = ++n;
+        }
+        *line = *line < 0 ? -1 : of[*line] - 1;
+    }
+    while (n-- > 0)
+        of[lines[n]] = 0;
+    return lines;
+}
+
+static bool same_task(const sim_task *x, const sim_task *y)
+{
+    return x->demand_ps == y->demand_ps && x->wakes == y->wakes &&
+           x->line == y->line && x->on_core == y->on_core &&
+           x->loads == y->loads && x->computes == y->computes &&
+           x->communicates == y->communicates && x->occupies == y->occupies &&
+           x->slowed == y->slowed;
+}
+
+static bool same_tasks(const simulation *s, int32_t r, int32_t other)
+{
+    const int32_t n = s->p->roles[r].n_tasks;
+    bool same = s->p->roles[other].n_tasks == n;
+    for (int32_t t = 0; same && t < n; t++)
+        same = same_task(&s->tasks[r][t], &s->tasks[other][t]);
+    return same;
+}
+
+/* The stages of a pipeline run the same, but for those at its ends: of what is
+ * told of tasks the cache then holds a few tables, however deep it is. */
+static void share_tables(simulation *s)
+{
+    FS_VEC(int32_t) distinct = {0};
+    int32_t *of = fs_new(s->arena, int32_t, s->p->n_comms + s->p->n_channels);
+    for (int32_t r = 0; r < s->p->n_roles; r++) {
+        const int32_t *lines = number_lines(s, r, of);
+        int32_t k = 0;
+        while (k < distinct.n && !same_tasks(s, r, distinct.at[k]))
+            k++;
+        if (k == distinct.n)
+            fs_push(s->arena, &distinct, r);
+        s->tasks[r] = s->tasks[distinct.at[k]];
+        plan_actors_share(s->actors[r], s->actors[distinct.at[k]]);
+        for (int32_t i = s->first_stream[r]; i < s->first_stream[r + 1]; i++) {
+            s->lanes[i].tasks = s->tasks[r];
+            s->lanes[i].acts = s->actors[r]->tasks;
+            s->lanes[i].lines = lines;
+        }
+    }
+}
+
 void sim_make(simulation *s, const hw_cluster *cluster)
 {
     sim_resources_make(&s->resources, s->p, cluster, s->arena);
@@ -248,5 +309,6 @@ void sim_make(simulation *s, const hw_cluster *cluster)
     s->beside = sim_beside_create(s, cluster);
     find_slowed(s);
     make_chains(s);
+    share_tables(s);
     s->repeats = sim_repeats_create(s);
 }

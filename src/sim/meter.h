@@ -10,7 +10,8 @@ typedef struct sim_task {
     int64_t demand_ps; /* alone */
     uint64_t wakes;    /* streams of its role that may go on when it is done
                           (sim_stream_bit) */
-    int32_t line;      /* communicator, or behind those the channel; -1: none */
+    int32_t line;      /* communicator, or behind those the channel; -1: none;
+                          once all is made, its place in lanes' `lines` */
     bool on_core;      /* of cores that are shared */
     bool loads, computes, communicates, occupies;
     bool slowed; /* by collectives beside it */
@@ -51,7 +52,7 @@ typedef struct sim_meter {
     int64_t span_start_ns;
     int32_t ended; /* of the span's parts */
     sim_sums counted;
-} sim_meter;
+} __attribute__((aligned(64))) sim_meter;
 
 /* tasks: of the role. */
 sim_span *sim_span_make(const plan_chain *chain, const sim_task *tasks,

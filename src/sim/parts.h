@@ -34,7 +34,8 @@ typedef struct sim_lane {
     const sim_task *tasks; /* of its role */
     sim_meter *meter;
     sim_head head;
-    const plan_actor_task *acts; /* of its role */
+    const plan_actor_task *acts; /* of its role, as are these: */
+    const int32_t *lines;
 } __attribute__((aligned(64))) sim_lane;
 
 /* A communicator or channel: the roles that meet on it, and who has come. */

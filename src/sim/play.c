@@ -400,7 +400,9 @@ static void start_span(simulation *s, int32_t stream, const sim_span *span)
 static void arrive(simulation *s, int32_t stream)
 {
     const sim_task *task = head_task(s, stream);
-    sim_line *l = task->line < 0 ? NULL : &s->lines[task->line];
+    const int32_t line =
+        task->line < 0 ? -1 : s->lanes[stream].lines[task->line];
+    sim_line *l = line < 0 ? NULL : &s->lines[line];
     const sim_span *span =
         s->spans[s->jobs[stream].role] ? span_at(s, stream) : NULL;
     if (span) {
@@ -414,7 +416,7 @@ static void arrive(simulation *s, int32_t stream)
     if (l) {
         l->arrived[l->n_arrived++] = stream;
         if (l->n_arrived == l->n_members)
-            start_meeting(s, task->line);
+            start_meeting(s, line);
         return;
     }
     const plan_actors *a = s->lanes[stream].actors;
@@ -445,13 +447,13 @@ static void start_role(simulation *s, int32_t r)
     const int32_t first = s->first_stream[r], end = s->first_stream[r + 1];
     uint64_t bits = s->woken[r];
     s->woken[r] = 0;
-    for (; bits; bits &= bits - 1) {
-        const int32_t bit = __builtin_ctzll(bits);
-        if (first + bit < end)
-            try_stream(s, r, first + bit);
-        for (int32_t i = first + 64; bit == 63 && i < end; i++)
-            try_stream(s, r, i); /* of the last bit */
-    }
+    const bool others = bits >> 63; /* of the last bit */
+    if (end - first < 64)
+        bits &= sim_stream_bit(end - first) - 1;
+    for (; bits; bits &= bits - 1)
+        try_stream(s, r, first + __builtin_ctzll(bits));
+    for (int32_t i = first + 64; others && i < end; i++)
+        try_stream(s, r, i);
 }
 
 /* In their order, whoever has come first. They are one or two, as a rule. */
@@ -530,7 +532,8 @@ fs_status sim_play(simulation *s, fs_err *err)
     for (int64_t k = 0; end_next(s); k++) {
         start_ready(s);
         set_rates(s);
-        sim_repeats_skip(s->repeats, s);
+        if (s->repeats)
+            sim_repeats_skip(s->repeats, s);
         if (k % LOOK_AT_CLOCK == 0 && is_late(s))
             return fs_fail(err, FS_NO, "the simulation was ended after %.9f s",
                            (double)s->now_ns * 1e-9);
