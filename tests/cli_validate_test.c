@@ -577,7 +577,7 @@ static void test_order(void)
 static void test_refused(void)
 {
     refuses("", "", "is empty");
-    refuses("id,arch\n", "", "no column 'gpu'");
+    refuses("id,arch\n", "", "no column 'global_batch'");
     refuses(HEADER, "", "has no rows");
     refuses("id;arch;gpu\na;gpt;A100\n", "", "semicolons");
     refuses("id,id\n", "", "stands twice");

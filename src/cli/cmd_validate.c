@@ -297,6 +297,7 @@ fs_status cli_cmd_validate(cli *c)
                                     &v.frameworks));
     FS_TRY(pick_rows(c, &table, &v));
     FS_TRY(cli_begin(c, NULL, NULL));
+    validate_tell_unknown(c, &table);
     predict_all(&v);
     const validate_scores s =
         validate_score_all(v.cases, v.predicted, v.n, c->arena);

@@ -10,7 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORST_ROWS = 10, MOST_GROUPS = 20, MOST_IDS = 5, ID_WIDTH = 40 };
+enum {
+    WORST_ROWS = 10,
+    MOST_GROUPS = 20,
+    MOST_IDS = 5,
+    MOST_UNKNOWN = 10,
+    ID_WIDTH = 40
+};
 
 const char *validate_why_not(const validate_all *v, int32_t i)
 {
@@ -108,7 +114,7 @@ static const char *hint_of(const validate_case *t, double error)
     const bool thousand = times > 300 && times < 3000;
     if (times <= FAR_OFF && times >= 1 / FAR_OFF)
         return NULL;
-    if (thousand && !isnan(t->row->iter_time_s))
+    if (thousand && !isnan(t->row->iter_time_s.at))
         return "is iter_time_s in milliseconds? It is of seconds";
     return "is a unit, the batch, seq_len or the number of devices another?";
 }
@@ -532,6 +538,30 @@ static void tell(cli *c, const validate_all *v)
     memory_table(c, v);
     group_table(c, s);
     skip_table(c, v);
+}
+
+void validate_tell_unknown(cli *c, const validate_table *table)
+{
+    fs_text text = {.arena = c->arena};
+    json_t *all = json_array();
+    for (int32_t i = 0; i < table->n_unknown; i++) {
+        const validate_unknown *u = &table->unknown[i];
+        json_array_append_new(all, json_pack("{s:o, s:i}", "name",
+                                             fs_json_string(u->name), "column",
+                                             u->column));
+        if (i >= MOST_UNKNOWN)
+            continue;
+        fs_text_add(&text, "%s%s (column %d", i ? ", " : "",
+                    u->name[0] ? validate_short(c->arena, u->name, ID_WIDTH)
+                               : "one without a name",
+                    u->column);
+        fs_text_add(&text, "%s%s)", u->near ? "; meant: " : "",
+                    u->near ? u->near : "");
+    }
+    json_object_set_new(c->result, "unknown_columns", all);
+    if (table->n_unknown)
+        cli_say(c, "columns that are not known, and not read: %s%s\n\n",
+                text.at, table->n_unknown > MOST_UNKNOWN ? " .." : "");
 }
 
 void validate_tell(cli *c, const validate_all *v)

@@ -48,6 +48,7 @@ EXTRA_DIST += src/cost/README.md src/cost/FRAMEWORKS.md src/cost/REGRET.md src/c
 # How frameworks run plans: cost/framework.h.
 frameworksdir = $(pkgdatadir)/frameworks
 dist_frameworks_DATA = \
+  datasets/frameworks/alpa.json datasets/frameworks/mist.json datasets/frameworks/mist-flash.json \
   datasets/frameworks/deepspeed-zero.json datasets/frameworks/fsdp.json \
   datasets/frameworks/megatron-lm.json datasets/frameworks/megatron-deepspeed.json datasets/frameworks/vtrain-profile.json datasets/frameworks/mxnet.json \
   datasets/frameworks/oneflow.json datasets/frameworks/paddle.json \
