@@ -54,7 +54,7 @@ fs_status cli_parse(cli *c, int argc, char **argv, bool *help);
 /* Nothing is said. */
 void cli_args_absent(cli_args *args);
 void cli_usage(FILE *out);
-void cli_help(const char *command, FILE *out);
+void cli_help(const cli *c, FILE *out); /* of c->command */
 
 /* "16G", "512MiB", "1e9" -> bytes. */
 fs_status cli_parse_bytes(const char *text, fs_err *err, int64_t *out);

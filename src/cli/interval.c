@@ -109,6 +109,9 @@ static const char *of_nobody(cli *c, const hw_cluster *cluster)
         return "nobody measured a cluster changed by --set";
     if (c->args.straggler)
         return "published runs are of ranks that do alike (--straggler)";
+    if (c->args.jitter > 0)
+        return "published runs were predicted without --jitter, and have what "
+               "they had of it";
     if (cluster->n_groups > 1)
         return "no published run is of devices of several kinds";
     if (!is_as_shipped(c, &cluster->groups[0].device))
@@ -166,15 +169,42 @@ fs_status cli_interval_of(cli *c, const cli_plan *p, const char *framework,
     if (p->cluster->groups[0].cores_per_node < 1)
         return published(c, p, framework, out);
     own_runs(c, p, out);
-    if (c->args.set.n > 0 || c->args.straggler || framework)
+    if (c->args.set.n > 0 || c->args.straggler || c->args.jitter > 0 ||
+        framework)
         *out = (cli_interval){.why = "runs on this host were of it as it is"};
     return FS_OK;
+}
+
+/* Where most runs of a regime took longer, or shorter, than predicted the
+ * prediction is none of the times to expect; it is told as it is, for what a
+ * plan gains over another holds all the same. */
+static void say_interval(cli *c, const cli_interval *interval,
+                         double iteration_s)
+{
+    const cost_residual *r = &interval->r;
+    const bool within = r->low <= 1 && r->high >= 1;
+    char low[32], middle[32], high[32], predicted[32];
+    fs_human_seconds(low, r->low * iteration_s);
+    fs_human_seconds(middle, r->median * iteration_s);
+    fs_human_seconds(high, r->high * iteration_s);
+    if (within)
+        cli_say(c, "uncertain       %s to %s, in the middle %s: ", low, high,
+                middle);
+    else
+        cli_say(c,
+                "expect          %s to %s, in the middle %s, and not the %s "
+                "predicted, which is too %s: ",
+                low, high, middle, fs_human_seconds(predicted, iteration_s),
+                r->low > 1 ? "short" : "long");
+    cli_say(c,
+            "eight of ten of %d %s took %.4g to %.4g times what is predicted "
+            "of them, the median %.4g\n",
+            r->rows, interval->of, r->low, r->high, r->median);
 }
 
 void cli_interval_tell(cli *c, const cli_interval *interval, double iteration_s)
 {
     const cost_residual *r = &interval->r;
-    char low[32], high[32];
     if (!r->rows) {
         json_object_set_new(c->result, "interval_unknown",
                             fs_json_string(interval->why));
@@ -182,15 +212,13 @@ void cli_interval_tell(cli *c, const cli_interval *interval, double iteration_s)
                 interval->why);
         return;
     }
-    json_object_set_new(c->result, "interval",
-                        json_pack("{s:f, s:f, s:i, s:s}", "low_s",
-                                  r->low * iteration_s, "high_s",
-                                  r->high * iteration_s, "rows", r->rows, "of",
-                                  interval->of));
-    cli_say(c,
-            "uncertain       %s to %s: eight of ten of %d %s took %.3g to "
-            "%.3g times what is predicted of them\n",
-            fs_human_seconds(low, r->low * iteration_s),
-            fs_human_seconds(high, r->high * iteration_s), r->rows,
-            interval->of, r->low, r->high);
+    json_object_set_new(
+        c->result, "interval",
+        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:i, s:s}", "low_s",
+                  r->low * iteration_s, "median_s", r->median * iteration_s,
+                  "high_s", r->high * iteration_s, "low", r->low, "median",
+                  r->median, "high", r->high, "has_predicted",
+                  r->low <= 1 && r->high >= 1, "rows", r->rows, "of",
+                  interval->of));
+    say_interval(c, interval, iteration_s);
 }

@@ -51,6 +51,12 @@ fs_status cli_with_plan(cli *c, fs_status (*body)(cli *c, const cli_plan *p))
 {
     if (c->args.n_operands != 1)
         return fs_fail(&c->err, FS_INVALID, "%s wants one PLAN", c->command);
+    if (cli_is_model(c->args.operands[0]))
+        return fs_fail(
+            &c->err, FS_INVALID,
+            "%s wants a PLAN, and %s is a MODEL: `search` and `plan` "
+            "make plans of it",
+            c->command, c->args.operands[0]);
     cli_plan p;
     FS_TRY(cli_plan_open(c, c->args.operands[0], &p));
     c->args.seed = (int64_t)cli_seed(c, &p.model.origin); /* the one in use */

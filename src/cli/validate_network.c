@@ -70,7 +70,8 @@ static int64_t vocab_of(validate_reader *r, int64_t usual)
         validate_assume(r, "vocab %lld", (long long)usual);
         vocab = usual;
     }
-    return (vocab + multiple - 1) / multiple * multiple;
+    return (vocab + (f && f->cuts_vocab ? 0 : multiple - 1)) / multiple *
+           multiple;
 }
 
 /* Words of a sequence that BERT's loss is of, as its authors and all who

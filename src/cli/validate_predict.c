@@ -163,10 +163,12 @@ static fs_status use(cli *c, const cli_plan *made, double formula_s, void *ctx)
     for (int32_t r = 0; r < p->plan->n_roles; r++)
         if (p->plan->roles[r].bound_bytes > out->bytes)
             out->bytes = p->plan->roles[r].bound_bytes;
-    if (f)
-        out->bytes = cost_framework_bytes(f, p->model.graph, p->plan, false);
-    out->process_bytes =
-        f ? cost_framework_bytes(f, p->model.graph, p->plan, true) : out->bytes;
+    out->process_bytes = out->bytes;
+    if (f) {
+        const cost_held most = cost_framework_most(f, p->model.graph, p->plan);
+        out->bytes = most.allocated_bytes;
+        out->process_bytes = most.process_bytes;
+    }
     return FS_OK;
 }
 

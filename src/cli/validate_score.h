@@ -14,7 +14,7 @@ typedef struct validate_score {
     double mape, worst, bias; /* mean of |error|, largest |error|, mean error */
     double nearest;           /* mean |error| of the nearest other row; NAN */
     int32_t n_bytes;          /* rows whose memory is compared */
-    double bytes_mape;
+    double bytes_mape, nearest_bytes;
 } validate_score;
 typedef struct validate_group {
     const char *name;        /* of plans of one network on one cluster */

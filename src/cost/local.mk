@@ -8,7 +8,7 @@ src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
   src/cost/strategy.c src/cost/terms.c src/cost/numbers.h src/cost/numbers.c src/cost/least.c src/cost/memory.h \
   src/cost/memory.c src/cost/holding.c src/cost/slots.c src/cost/memory_parts.h src/cost/moments.c src/cost/memory_tensors.c src/cost/fuller.c \
   src/cost/sheet.h src/cost/sheet_parts.h src/cost/sheet.c src/cost/sheet_bytes.c \
-  src/cost/breakdown.c src/cost/timing.c src/cost/framework.h \
+  src/cost/breakdown.c src/cost/timing.c src/cost/framework.h src/cost/held.h \
   src/cost/framework.c src/cost/under.c src/cost/under_memory.c \
   src/cost/reduced.h src/cost/reduced.c \
   src/cost/joined.h src/cost/joined.c src/cost/normed.h src/cost/normed.c
@@ -57,3 +57,6 @@ dist_frameworks_DATA = \
 validationdir = $(pkgdatadir)/validation
 dist_validation_DATA = datasets/validation/sources.json \
   datasets/validation/published_runs.csv datasets/validation/planner_runs.csv
+# What make bench-sim holds predictions against.
+EXTRA_DIST += datasets/validation/bounds.csv datasets/validation/constants.csv \
+  datasets/validation/left_out.json datasets/validation/others.csv

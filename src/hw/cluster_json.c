@@ -180,7 +180,8 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
         "source",     "memory_efficiency", "points",
         "usd_per_h",  "price_source",      "units",
         "ramp_depth", "fp32_efficiency",   "overlap_slowdown",
-        "uses_tf32",  "reduce_efficiency", NULL};
+        "uses_tf32",  "reduce_efficiency", "unaligned_efficiency",
+        NULL};
     fs_json dev;
     FS_TRY(fs_json_object(in, "device", err, &dev));
     FS_TRY(fs_json_keys(&dev, keys, err));
@@ -200,6 +201,9 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
     if (fs_json_has(&dev, "reduce_efficiency"))
         FS_TRY(read_figure(&dev, "reduce_efficiency", &fraction, err,
                            &out->reduce_efficiency));
+    if (fs_json_has(&dev, "unaligned_efficiency"))
+        FS_TRY(read_figure(&dev, "unaligned_efficiency", &fraction, err,
+                           &out->unaligned_efficiency));
     if (fs_json_has(&dev, "uses_tf32"))
         FS_TRY(fs_json_bool(&dev, "uses_tf32", err, &out->uses_tf32));
     if (out->uses_tf32 && out->tf32_flops <= 0)
@@ -446,6 +450,9 @@ static json_t *device_json(const hw_device *device, bool figures)
         fs_json_set_int(out, "units", device->units);
         fs_json_set_real(out, "ramp_depth", device->ramp_depth);
     }
+    if (device->unaligned_efficiency > 0)
+        fs_json_set_real(out, "unaligned_efficiency",
+                         device->unaligned_efficiency);
     if (device->reduce_efficiency > 0)
         fs_json_set_real(out, "reduce_efficiency", device->reduce_efficiency);
     if (device->uses_tf32)

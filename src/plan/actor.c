@@ -24,8 +24,12 @@ static void settle_cursor(const plan_actors *a, int32_t stream)
         if (c->step >= a->steps || n_slots == 0)
             break;
         c->task = first_task(a, stream, c->slot);
-        if (c->task >= 0)
+        if (c->task >= 0) {
+            const int32_t section = a->section[c->slot];
+            c->ends = (c->slot == a->first_slot[section] ? PLAN_FIRST : 0) |
+                      (c->slot == a->last_slot[section] ? PLAN_LAST : 0);
             return;
+        }
         c->slot++;
     }
     c->task = -1;
@@ -104,8 +108,8 @@ static void list_of_tasks(plan_actors *a, fs_arena *arena)
         task->n_out = list_counted(a, out, uses->n_out_each, n_counting);
         n_counting += task->n_out;
         task->keeps_place = plan_task_keeps_place(role, a->leader, t);
-        task->ends =
-            uses->n_in > uses->n_in_each || uses->n_out > uses->n_out_each;
+        if (uses->n_in > uses->n_in_each || uses->n_out > uses->n_out_each)
+            task->ends = PLAN_FIRST | PLAN_LAST;
     }
 }
 
@@ -269,14 +273,12 @@ int32_t plan_actor_micro_batch(const plan_actors *a, int32_t stream)
 
 bool plan_actor_first_firing(const plan_actors *a, int32_t stream)
 {
-    const plan_cursor *c = &a->cursor[stream];
-    return c->slot == a->first_slot[a->section[c->slot]];
+    return a->cursor[stream].ends & PLAN_FIRST;
 }
 
 bool plan_actor_last_firing(const plan_actors *a, int32_t stream)
 {
-    const plan_cursor *c = &a->cursor[stream];
-    return c->slot == a->last_slot[a->section[c->slot]];
+    return a->cursor[stream].ends & PLAN_LAST;
 }
 
 int64_t plan_actor_piece(const plan_actors *a, int32_t stream, int32_t reg,
@@ -337,7 +339,7 @@ bool plan_actor_ready(const plan_actors *a, int32_t stream)
     if (!may_read_all(a, c, in, task->n_in) ||
         !may_write_all(a, c, in + task->n_in, task->n_out))
         return false;
-    if (!task->ends || !plan_actor_first_firing(a, stream))
+    if (!(task->ends & c->ends & PLAN_FIRST))
         return true;
     /* What the first firing of a step found of the step is there since. */
     const plan_actor_uses *uses = &a->uses[c->task];
@@ -379,9 +381,8 @@ int64_t plan_actor_fire(plan_actors *a, int32_t stream)
     FS_ASSERT(c->task >= 0 && !c->busy);
     c->busy = true;
     const plan_actor_task *task = &a->tasks[c->task];
-    return task->ends && plan_actor_first_firing(a, stream)
-               ? a->uses[c->task].claims_first
-               : task->claims;
+    return task->ends & c->ends & PLAN_FIRST ? a->uses[c->task].claims_first
+                                             : task->claims;
 }
 
 /* A consumer that reads a per-step register every micro-batch lets go of it
@@ -434,7 +435,7 @@ int64_t plan_actor_done(plan_actors *a, int32_t stream)
         bytes += release(a, c, in[i]);
     for (int32_t i = 0; i < task->n_out; i++)
         bytes += hand_on(a, out[i]);
-    if (task->ends && plan_actor_last_firing(a, stream))
+    if (task->ends & c->ends & PLAN_LAST)
         bytes += end_step(a, c);
     plan_actor_go_on(a, stream, task->next);
     return bytes;

@@ -17,7 +17,10 @@ typedef struct plan_cursor {
     int32_t task; /* the next task of the stream in that slot's section; -1 when
                      the stream has run all steps */
     bool busy;    /* fired and not yet completed */
+    uint8_t ends; /* PLAN_FIRST, PLAN_LAST: is the slot the first or the last
+                     of its section in the step? */
 } plan_cursor;
+enum { PLAN_FIRST = 1, PLAN_LAST = 2 };
 
 /* What firing and completing look at of a register, and of a task: small, for
  * much of a large plan is gone through again and again. */
@@ -31,8 +34,9 @@ typedef struct plan_actor_task {
                       writes */
     int32_t next;  /* of the same stream and section, or -1 */
     int16_t n_in, n_out;
-    bool keeps_place, ends; /* more happens in the first firing of a step, and
-                               in the last: see its uses */
+    bool keeps_place;
+    uint8_t ends; /* PLAN_FIRST, PLAN_LAST: more happens in such a firing of a
+                     step, see its uses. Bits, for nothing is guessed then */
     int64_t claims;         /* bytes of a firing */
     int64_t releases;       /* bytes that it lets go of uncounted */
 } plan_actor_task;

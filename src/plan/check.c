@@ -131,7 +131,7 @@ static void find_sections(plan_checking *c, int32_t role)
     }
 }
 
-static bool number_firings(plan_checking *c, int32_t role, int64_t *total)
+bool plan_check_number(plan_checking *c, int32_t role, int64_t *total)
 {
     const plan_role *r = &c->p->roles[role];
     int32_t m = c->p->micro_batches;
@@ -191,7 +191,7 @@ bool plan_check_unroll(plan_checking *c)
     c->section_first = fs_new(c->scratch, int32_t *, p->n_roles);
     c->issues = fs_new(c->scratch, plan_issue_list, p->n_roles * c->n_lines);
     for (int32_t r = 0; r < p->n_roles; r++) {
-        if (!number_firings(c, r, &total)) {
+        if (!plan_check_number(c, r, &total)) {
             plan_check_add(c, PLAN_FINDING_STRUCTURE,
                            "too large to check: a step has more than %d "
                            "firings; fewer micro-batches have fewer",
@@ -302,7 +302,7 @@ fs_status plan_check(const ir_graph *graph, const hw_cluster *cluster,
     report.findings = fs_new(arena, plan_finding, PLAN_MOST_FINDINGS);
     c.scratch = c.works.arena = fs_arena_create();
     plan_check_structure(&c);
-    if (report.n == 0 && plan_check_unroll(&c)) {
+    if (report.n == 0 && !plan_check_short(&c) && plan_check_unroll(&c)) {
         plan_check_strategy(&c);
         plan_check_sbp(&c);
         plan_check_order(&c);

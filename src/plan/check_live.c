@@ -55,6 +55,12 @@ static void order_streams(plan_live *x, int32_t role)
     }
 }
 
+static bool in_window(const plan_checking *c, int32_t role, int32_t slot)
+{
+    return c->cut && slot >= c->cut->window_first[role] &&
+           slot < c->cut->window_end[role];
+}
+
 /* What keeps its place waits for the last firing of its leader before it; of a
  * stream's in a row the first alone, for the others stand behind that. One that
  * no firing of the step leads waits for a step before. */
@@ -82,6 +88,8 @@ static void order_places(plan_live *x, int32_t role)
         x->next_led[f] = x->led[ahead];
         x->led[ahead] = f;
         x->n_led++;
+        x->n_led_again +=
+            in_window(x->c, role, x->slot_of[f] - x->slot_base[role]);
     }
 }
 
@@ -240,6 +248,7 @@ static inline void fire(const plan_live *x, int32_t f, int32_t *free,
 static bool fire_all(plan_live *x)
 {
     int32_t *free = fs_new(x->c->scratch, int32_t, x->n);
+    int32_t *order = x->c->cut ? fs_new(x->c->scratch, int32_t, x->n) : NULL;
     int32_t n_free = 0, transitions = 0, fired = 0;
     for (int32_t f = 0; f < x->n; f++) {
         if (x->meets[f] != f)
@@ -250,12 +259,16 @@ static bool fire_all(plan_live *x)
     }
     for (; n_free > 0; fired++) {
         int32_t first = free[--n_free], f = first;
+        if (order)
+            order[fired] = first;
         do {
             fire(x, f, free, &n_free);
             f = x->next_met[f];
         } while (f != first);
     }
     x->c->report->n_transitions = transitions;
+    if (order && fired == transitions)
+        plan_check_find_cut(x, order, fired);
     return fired == transitions;
 }
 

@@ -35,20 +35,20 @@ typedef struct plan_live_slot {
 
 typedef struct plan_live {
     plan_checking *c;
-    int32_t n;             /* firings */
-    int32_t *base;         /* [roles + 1] first firing of a role */
-    int32_t *task_base;    /* [roles + 1] first task of a role */
-    plan_live_slot *slots; /* of all roles */
-    int32_t *slot_base;    /* [roles + 1] first slot of a role */
-    int32_t *slot_of;      /* [n] */
-    int32_t *after;        /* [n] the next firing of its stream, or -1 */
-    int32_t *led;          /* [n] the first of those that keep their place
-                              right behind it, or 0: firing 0 leads */
-    int32_t *next_led;     /* [n] the next of them, or 0 */
-    int64_t n_led;
-    int32_t *row_base; /* [roles + 1] first section of a role */
-    int32_t *rows;     /* [sections of all roles * m] first firing of a
-                          section's slot for a micro-batch */
+    int32_t n;                  /* firings */
+    int32_t *base;              /* [roles + 1] first firing of a role */
+    int32_t *task_base;         /* [roles + 1] first task of a role */
+    plan_live_slot *slots;      /* of all roles */
+    int32_t *slot_base;         /* [roles + 1] first slot of a role */
+    int32_t *slot_of;           /* [n] */
+    int32_t *after;             /* [n] the next firing of its stream, or -1 */
+    int32_t *led;               /* [n] the first of those that keep their place
+                                   right behind it, or 0: firing 0 leads */
+    int32_t *next_led;          /* [n] the next of them, or 0 */
+    int64_t n_led, n_led_again; /* of those in a repetition of the middle */
+    int32_t *row_base;          /* [roles + 1] first section of a role */
+    int32_t *rows;              /* [sections of all roles * m] first firing of a
+                                   section's slot for a micro-batch */
     plan_live_wire *wires;
     int32_t *first_wire; /* [tasks + 1] */
     int32_t *meets;      /* [n] the first of those that it meets */
@@ -70,5 +70,9 @@ static inline int32_t plan_live_end(const plan_live *x, const plan_live_slot *s,
 
 /* Adds the finding: a cycle of waits, the shortest to tell. */
 void plan_check_cycle(plan_live *x);
+
+/* Of a live plan with repetitions left out: does it stay live with more of
+ * them? `order`: the first of those that meet, as they fired. */
+void plan_check_find_cut(const plan_live *x, const int32_t *order, int32_t n);
 
 #endif

@@ -639,9 +639,8 @@ static void check_account(const memory_check *x)
               plan_check_ranks_text(x->c, x->role), x->r->bound_bytes, bound);
 }
 
-static void check_role(plan_checking *c, int32_t role)
+static void check_role_in(plan_checking *c, int32_t role, fs_arena *scratch)
 {
-    fs_arena *scratch = fs_arena_create();
     memory_check x = {.c = c,
                       .scratch = scratch,
                       .role = role,
@@ -663,6 +662,16 @@ static void check_role(plan_checking *c, int32_t role)
         }
     if (c->report->n == before && x.r->arena_bytes <= MOST_BYTES)
         check_account(&x);
+}
+
+static void check_role(plan_checking *c, int32_t role)
+{
+    fs_arena *scratch = fs_arena_create();
+    const plan *whole = c->p;
+    if (c->lives)
+        c->p = &c->lives[role];
+    check_role_in(c, role, scratch);
+    c->p = whole;
     fs_arena_destroy(scratch);
 }
 

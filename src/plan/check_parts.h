@@ -32,7 +32,20 @@ typedef struct plan_checking {
     int32_t **section_first; /* [roles][sections + 1] first task of a section */
     int32_t n_lines;         /* communicators, then channels */
     plan_issue_list *issues; /* [roles * n_lines] in program order */
+    /* Of a plan with repetitions left out (check_short.c), or NULL: */
+    struct plan_check_cut *cut;
+    const plan *lives; /* [roles] as its memory is looked at */
 } plan_checking;
+
+/* What tells that a plan is live however often its middle is repeated. Given:
+ * the micro-batches of a repetition, those that any role's program repeats. */
+typedef struct plan_check_cut {
+    int32_t micro_batches, low, high;
+    int32_t *window_first; /* [roles] slots of a repetition in the middle: */
+    int32_t *window_end;
+    bool holds;
+    int64_t n_transitions, n_places; /* of a repetition */
+} plan_check_cut;
 
 bool plan_check_full(const plan_checking *c); /* no room for more findings */
 void plan_check_add(plan_checking *c, plan_finding_kind kind,
@@ -54,6 +67,11 @@ void plan_check_streams(plan_checking *c, int32_t role);
 /* Fills the lower half of plan_checking; false (with a finding) when the plan
  * unrolls to more than can be walked. */
 bool plan_check_unroll(plan_checking *c);
+/* The firings of a role, which are added to the total; false: too many. */
+bool plan_check_number(plan_checking *c, int32_t role, int64_t *total);
+/* Looks at the plan with repetitions left out, where that says the same of all
+ * of it. True: it is sound, and the report says so. False: nothing is said. */
+bool plan_check_short(plan_checking *c);
 /* For every role the smallest role that it meets on this line, over however
  * many others; -1 when it has no part in it. */
 void plan_check_partners(const plan_checking *c, int32_t line, int32_t *root);

@@ -6,6 +6,7 @@
 
 #include "plan/memory.h"
 #include "plan/offsets.h"
+#include "plan/shorten.h"
 
 typedef struct walk {
     const ir_graph *graph;
@@ -146,7 +147,8 @@ static bool count_live(const walk *w, int32_t at, int64_t bytes[PLAN_TERMS])
     return shares;
 }
 
-static void name_firing(const walk *w, int32_t at, plan_fullest *out)
+static void name_firing(const walk *w, const plan_short_role *shorter,
+                        int32_t at, plan_fullest *out)
 {
     for (int32_t s = 0; s < w->role->n_slots; s++) {
         const plan_slot *slot = &w->role->slots[s];
@@ -155,18 +157,16 @@ static void name_firing(const walk *w, int32_t at, plan_fullest *out)
         if (at < first || at >= first + w->first[k + 1] - w->first[k])
             continue;
         out->task = w->first[k] + at - first;
-        out->micro_batch = slot->micro_batch;
+        out->micro_batch =
+            slot->micro_batch + (s < shorter->behind ? 0 : shorter->left_out);
     }
 }
 
-static walk walk_of(const ir_graph *graph, const plan *p, int32_t role)
+static walk walk_of(const ir_graph *graph, const plan_role *role, int32_t m,
+                    fs_arena *scratch)
 {
-    const plan_role *r = &p->roles[role];
-    walk w = {.graph = graph,
-              .role = r,
-              .scratch = fs_arena_create(),
-              .m = p->micro_batches};
-    w.places = plan_places_of(r, w.scratch);
+    walk w = {.graph = graph, .role = role, .scratch = scratch, .m = m};
+    w.places = plan_places_of(role, scratch);
     number_firings(&w);
     return w;
 }
@@ -174,19 +174,18 @@ static walk walk_of(const ir_graph *graph, const plan *p, int32_t role)
 plan_lives plan_lives_of(const plan *p, int32_t role, fs_arena *arena)
 {
     const plan_role *r = &p->roles[role];
-    walk w = walk_of(NULL, p, role);
+    fs_arena *scratch = fs_arena_create();
+    walk w = walk_of(NULL, r, p->micro_batches, scratch);
     const int32_t n = plan_n_sections(r);
     plan_lives lives = {.n = w.n_firings,
                         .bytes = count_bytes(&w, arena),
                         .before = fs_new(arena, int32_t, r->n_slots),
-                        .first_task = fs_memdup(arena, w.first,
-                                                ((size_t)n + 1) *
-                                                    sizeof *w.first)};
+                        .first_task = fs_memdup(
+                            arena, w.first, ((size_t)n + 1) * sizeof *w.first)};
     for (int32_t s = 0; s < r->n_slots; s++)
-        lives.before[s] =
-            *begin_of(&w, plan_slot_section(r, &r->slots[s]),
-                      r->slots[s].phase, r->slots[s].micro_batch);
-    fs_arena_destroy(w.scratch);
+        lives.before[s] = *begin_of(&w, plan_slot_section(r, &r->slots[s]),
+                                    r->slots[s].phase, r->slots[s].micro_batch);
+    fs_arena_destroy(scratch);
     return lives;
 }
 
@@ -194,11 +193,14 @@ plan_fullest plan_fullest_of(const ir_graph *graph, const plan *p, int32_t role)
 {
     const plan_role *r = &p->roles[role];
     plan_fullest out = {.task = -1, .micro_batch = -1};
-    walk w = walk_of(graph, p, role);
+    fs_arena *scratch = fs_arena_create();
+    const plan_short_role shorter =
+        plan_role_shorten_lives(r, p->micro_batches, scratch);
+    walk w = walk_of(graph, &shorter.role, shorter.micro_batches, scratch);
     const int32_t peak = find_peak(&w);
     const bool shares = count_live(&w, peak, out.bytes);
     if (shares && peak >= 0)
-        name_firing(&w, peak, &out);
+        name_firing(&w, &shorter, peak, &out);
     int64_t rest = r->arena_bytes;
     for (int32_t i = 0; i < r->n_registers; i++)
         if (r->registers[i].own_memory)
@@ -208,7 +210,7 @@ plan_fullest plan_fullest_of(const ir_graph *graph, const plan *p, int32_t role)
     for (int32_t k = 0; k < PLAN_TERM_GAPS; k++)
         rest -= out.bytes[k];
     out.bytes[PLAN_TERM_GAPS] = rest;
-    fs_arena_destroy(w.scratch);
+    fs_arena_destroy(scratch);
     return out;
 }
 

@@ -50,7 +50,8 @@ tests_plan_schedule_test_LDADD = $(plan_libs)
 src_plan_libfs_plan_a_SOURCES += src/plan/check.c src/plan/check.h \
   src/plan/check_parts.h src/plan/check_structure.c src/plan/check_streams.c src/plan/check_sbp.c \
   src/plan/check_order.c src/plan/check_live.h src/plan/check_live.c \
-  src/plan/check_cycle.c src/plan/check_memory.c
+  src/plan/check_cycle.c src/plan/check_memory.c src/plan/check_short.c \
+  src/plan/shorten.c src/plan/shorten.h
 check_PROGRAMS += tests/plan_memory_test tests/plan_offsets_test
 tests_plan_offsets_test_SOURCES = tests/plan_offsets_test.c tests/tap.h
 tests_plan_offsets_test_LDADD = $(plan_libs)

@@ -1,6 +1,7 @@
 #include "config.h"
 
 #include "plan/lower.h"
+#include "plan/shorten.h"
 
 #include <stdlib.h>
 
@@ -114,13 +115,6 @@ static fs_status check_strategy(const ir_graph *graph,
         return fs_fail(err, FS_INVALID,
                        "the strategy has %d micro-batches, the graph %d",
                        (int)s->micro_batches, (int)graph->micro_batches);
-    if ((int64_t)s->n_nodes * s->micro_batches > PLAN_MOST_FIRINGS)
-        return fs_fail(
-            err, FS_INVALID,
-            "%d micro-batches of %d ops are more than the %d firings "
-            "that a step may have: fewer, larger micro-batches have "
-            "fewer",
-            (int)s->micro_batches, (int)s->n_nodes, (int)PLAN_MOST_FIRINGS);
     if (plan_schedule_find(s->schedule) == NULL)
         return fs_fail(err, FS_INVALID, "unknown schedule %s (there are: %s)",
                        s->schedule, plan_schedule_names());
@@ -180,6 +174,25 @@ static fs_status check_work(const lowering *l, const plan *p)
     return FS_OK;
 }
 
+/* Of a program that repeats nobody looks at all firings. */
+static fs_status check_size(const lowering *l, const plan *p)
+{
+    const int32_t m = p->micro_batches;
+    int64_t n = 0;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        n += (int64_t)p->roles[r].n_tasks *
+             plan_role_shorten_lives(&p->roles[r], m, l->scratch).micro_batches;
+    if (n > PLAN_MOST_FIRINGS)
+        return fs_fail(
+            l->err, FS_INVALID,
+            "%d micro-batches of %d ops by the schedule %s have more than the "
+            "%d firings that are looked at one by one: fewer, larger "
+            "micro-batches have fewer",
+            (int)m, (int)l->strategy->n_nodes, l->strategy->schedule,
+            (int)PLAN_MOST_FIRINGS);
+    return FS_OK;
+}
+
 static fs_status run(lowering *l, plan *p)
 {
     p->n_roles = l->pipe.n_roles;
@@ -191,6 +204,7 @@ static fs_status run(lowering *l, plan *p)
     plan_lower_tasks(l);
     plan_lower_finish(l, p);
     FS_TRY(check_work(l, p));
+    FS_TRY(check_size(l, p));
     return plan_lower_memory(l, p);
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "plan/memory_life.h"
+#include "plan/shorten.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -425,14 +426,16 @@ static plan_life_of *add_buffers(lives *x, plan_packing *p)
 void plan_life_pack(const plan_stream_program *program, fs_arena *arena,
                     plan_packing *packing, plan_life_of **of)
 {
-    lives x = {.role = program->role,
-               .stream = program->stream,
-               .m = program->m,
+    lives x = {.stream = program->stream,
                .arena = arena,
                .scratch = fs_arena_create()};
+    const plan_short_role shorter =
+        plan_role_shorten_lives(program->role, program->m, x.scratch);
 
+    x.role = &shorter.role;
+    x.m = shorter.micro_batches;
     *packing = (plan_packing){0};
-    x.places = plan_places_of(program->role, x.scratch);
+    x.places = plan_places_of(x.role, x.scratch);
     find_areas(&x);
     find_groups(&x);
     mark_lives(&x);

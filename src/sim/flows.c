@@ -129,9 +129,10 @@ void sim_flows_route(sim_flows *f, int32_t flow, const sim_use *uses, int32_t n,
 
 /* ---- who is there ---- */
 
+/* Whom it holds back has to be filled anew; else nobody hangs on it. */
 static void set_dirty(sim_flows *f, int32_t link)
 {
-    if (f->links[link].dirty == f->stamp + 1)
+    if (f->links[link].n_held == 0 || f->links[link].dirty == f->stamp + 1)
         return;
     f->links[link].dirty = f->stamp + 1;
     fs_push(f->arena, &f->dirty, link);
@@ -461,35 +462,70 @@ static void join_first(sim_flows *f)
         join_held_by(f, f->dirty.at[i]);
 }
 
-/* Of one that is the only one on all its links nothing else is to be found out.
- */
-static bool fill_lone(sim_flows *f)
+/* All that changes is that one starts, and nobody else meets it on a link that
+ * is full or would be: it has what its links have left, and no other is to be
+ * found out. What fill and grow would come to, without looking at others. */
+static bool start_apart(sim_flows *f)
 {
-    flow_state *x = &f->flows[f->set.at[0]];
+    if (f->started.n != 1 || f->dirty.n > 0)
+        return false;
+    flow_state *x = &f->flows[f->started.at[0]];
+    int64_t rate = x->limit;
+    int32_t by = BY_LIMIT;
+    if (!x->runs)
+        return false;
     for (int32_t k = 0; k < x->n_uses; k++) {
-        link_state *link = &f->links[x->uses[k].link];
-        if (link->streams != x->uses[k].n)
-            return false;
-        link->rest = link->base_rest;
-        link->weight = link->base_weight;
+        const use_state *u = &x->uses[k];
+        const link_state *link = &f->links[u->link];
+        const int64_t rest = link->cap - link->used;
+        const int64_t share = u->single ? rest : rest / u->n;
+        if (share < rate || (share == rate && (by < 0 || u->link < by))) {
+            rate = share;
+            by = u->link;
+        }
     }
-    const candidate own = own_candidate(f, f->set.at[0]);
-    fill_flow(f, x, own.share, own.id < f->n_links ? own.id : BY_LIMIT);
+    for (int32_t k = 0; k < x->n_uses; k++) {
+        const use_state *u = &x->uses[k];
+        const link_state *link = &f->links[u->link];
+        const int64_t used = link->used + u->n * rate;
+        if (link->streams != u->n &&
+            (u->link == by || nearly(link, link->cap) <= used))
+            return false;
+    }
+    for (int32_t k = 0; k < x->n_uses; k++)
+        f->links[x->uses[k].link].used += x->uses[k].n * rate;
+    if (by >= 0)
+        f->links[by].n_held++;
+    x->full = by;
+    x->rate = rate;
+    f->changed.n = 0;
+    fs_push(f->arena, &f->changed, f->started.at[0]);
+    f->started.n = 0;
     return true;
 }
 
-const int32_t *sim_flows_solve(sim_flows *f, int32_t *n)
+static void solve_all(sim_flows *f)
 {
-    f->stamp++;
     f->set.n = f->touched.n = f->changed.n = 0;
     join_first(f);
     f->started.n = f->dirty.n = 0;
-    if (f->set.n > 0 && (f->set.n > 1 || !fill_lone(f))) {
+    if (f->set.n > 0) {
         do
             fill(f);
         while (grow(f));
     }
     settle(f);
+}
+
+const int32_t *sim_flows_solve(sim_flows *f, int32_t *n)
+{
+    if (f->started.n == 0 && f->dirty.n == 0) {
+        *n = 0;
+        return NULL;
+    }
+    f->stamp++;
+    if (!start_apart(f))
+        solve_all(f);
     *n = f->changed.n;
     return f->changed.at;
 }

@@ -113,17 +113,19 @@ static void make_streams(simulation *s)
     s->role_of = fs_new(s->arena, int32_t, n);
     s->lanes = fs_new_lines(s->arena, sim_lane, n);
     s->jobs = fs_new_lines(s->arena, sim_job, n);
-    s->heads = fs_new_lines(s->arena, sim_head, n);
     s->heap = sim_heap_make(n, s->arena);
     for (int32_t r = 0; r < s->p->n_roles; r++)
         for (int32_t i = s->first_stream[r]; i < s->first_stream[r + 1]; i++) {
             s->role_of[i] = r;
-            s->heads[i].ready_ns = -1;
             s->jobs[i].role = r;
             s->jobs[i].stream = i - s->first_stream[r];
-            s->lanes[i] = (sim_lane){s->actors[r],
-                                     &s->actors[r]->cursor[s->jobs[i].stream],
-                                     s->tasks[r], &s->meters[r]};
+            s->lanes[i] =
+                (sim_lane){.actors = s->actors[r],
+                           .cursor = &s->actors[r]->cursor[s->jobs[i].stream],
+                           .tasks = s->tasks[r],
+                           .meter = &s->meters[r],
+                           .head = {.ready_ns = -1},
+                           .acts = s->actors[r]->tasks};
         }
 }
 

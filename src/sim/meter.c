@@ -57,6 +57,7 @@ static void see_peak(sim_meter *m, int64_t above)
 void sim_meter_start(sim_meter *m, const sim_span *span, int64_t now_ns)
 {
     m->span = span;
+    m->spans = true;
     m->span_start_ns = now_ns;
     m->counted = (sim_sums){0};
     m->ended = 0;
@@ -144,7 +145,8 @@ static void advance_span(sim_meter *m, int64_t now_ns, bool begun)
     add_beside(m, now_ns - m->since_ns, &its);
     m->counted = by;
     m->since_ns = now_ns;
-    if (m->ended == n)
+    m->spans = m->ended < n;
+    if (!m->spans)
         m->span = NULL;
 }
 
@@ -152,7 +154,7 @@ static void advance_span(sim_meter *m, int64_t now_ns, bool begun)
 
 void sim_meter_pass(sim_meter *m, int64_t now_ns, bool begun)
 {
-    if (m->span) {
+    if (m->spans) {
         advance_span(m, now_ns, begun);
         return;
     }

@@ -37,19 +37,20 @@ typedef struct sim_span {
                                        the most at once, those at its end */
 } sim_span;
 
-/* Two lines of the cache. */
+/* A line of the cache, and one more for chains. */
 typedef struct sim_meter {
     /* Jobs running now; chains are not among them. */
-    int32_t computing, communicating, occupied;
-    int32_t ended; /* of the span's parts */
+    int32_t communicating;
+    int8_t computing, occupied; /* of the compute streams, which are few */
+    bool spans, claimed;        /* does a chain; what its next part claims */
     int64_t since_ns;
     int64_t busy_ns, comm_ns, exposed_ns, occupied_ns; /* summed up */
+    int64_t live_bytes, peak_bytes;
     /* The chain that runs now, and how far it is counted. */
     const sim_span *span;
-    int64_t live_bytes, peak_bytes;
     int64_t span_start_ns;
+    int32_t ended; /* of the span's parts */
     sim_sums counted;
-    bool claimed; /* what its next part claims */
 } sim_meter;
 
 /* tasks: of the role. */
@@ -62,15 +63,17 @@ sim_span *sim_span_make(const plan_chain *chain, const sim_task *tasks,
 void sim_meter_pass(sim_meter *m, int64_t now_ns, bool begun);
 static inline void sim_meter_advance(sim_meter *m, int64_t now_ns, bool begun)
 {
-    if (m->since_ns != now_ns || m->span)
+    if ((m->since_ns != now_ns) | m->spans)
         sim_meter_pass(m, now_ns, begun);
 }
 static inline void sim_meter_count(sim_meter *m, const sim_task *task,
                                    int32_t change)
 {
-    m->communicating += task->communicates ? change : 0;
-    m->computing += task->computes && !task->communicates ? change : 0;
-    m->occupied += task->occupies ? change : 0;
+    /* Nothing to guess: tasks of all kinds follow each other. */
+    const bool computes = task->computes & !task->communicates;
+    m->communicating += change & -(int32_t)task->communicates;
+    m->computing += (int8_t)(change & -(int32_t)computes);
+    m->occupied += (int8_t)(change & -(int32_t)task->occupies);
 }
 static inline void sim_meter_claim(sim_meter *m, int64_t bytes)
 {

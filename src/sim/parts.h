@@ -21,18 +21,21 @@ typedef struct sim_job {
     bool on_core, on_link, beside; /* slowed by: cores, links, collectives */
 } sim_job;
 
-/* What a stream has to do with, all along. */
+typedef struct sim_head {
+    int64_t ready_ns; /* -1: not seen ready yet */
+    bool waits;       /* ready, but another stream's turn to compute */
+} sim_head;
+
+/* What a stream has to do with, all along, and its head: a line of the cache.
+ */
 typedef struct sim_lane {
     plan_actors *actors;
     const plan_cursor *cursor;
     const sim_task *tasks; /* of its role */
     sim_meter *meter;
-} sim_lane;
-
-typedef struct sim_head {
-    int64_t ready_ns; /* -1: not seen ready yet */
-    bool waits;       /* ready, but another stream's turn to compute */
-} sim_head;
+    sim_head head;
+    const plan_actor_task *acts; /* of its role */
+} __attribute__((aligned(64))) sim_lane;
 
 /* A communicator or channel: the roles that meet on it, and who has come. */
 typedef struct sim_line {
@@ -73,7 +76,6 @@ typedef struct simulation {
     int32_t *role_of;        /* [streams] */
     sim_lane *lanes;         /* [streams] */
     sim_job *jobs;           /* [streams] */
-    sim_head *heads;         /* [streams] */
     sim_line *lines;         /* communicators, then channels */
     FS_VEC(int32_t) running; /* streams whose job shares cores */
     bool cores_change;       /* since their rates were set */

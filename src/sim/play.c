@@ -54,10 +54,27 @@ static void watch_claims(const simulation *s, int32_t stream)
  * cache since it was there last. */
 static void prefetch(const sim_lane *lane)
 {
-    const int32_t t = lane->cursor->task, next = lane->actors->tasks[t].next;
+    const int32_t t = lane->cursor->task, next = lane->acts[t].next;
     const int32_t at = next < 0 ? t : next;
     __builtin_prefetch(&lane->tasks[at]);
-    __builtin_prefetch(&lane->actors->tasks[at]);
+    __builtin_prefetch(&lane->acts[at]);
+}
+
+/* A stream whose job ends soon. */
+static void prefetch_end(const simulation *s, int32_t stream)
+{
+    const sim_lane *lane = &s->lanes[stream];
+    const sim_job *job = &s->jobs[stream];
+    __builtin_prefetch(lane->meter);
+    prefetch(lane);
+    if (job->line < 0)
+        return;
+    const sim_line *line = &s->lines[job->line];
+    for (int32_t i = 1; i < line->n_members; i++) {
+        const sim_lane *other = &s->lanes[line->arrived[i]];
+        __builtin_prefetch(other->meter);
+        prefetch(other);
+    }
 }
 
 static void fire(simulation *s, int32_t stream, const sim_task *task)
@@ -96,7 +113,7 @@ static void record(simulation *s, int32_t stream, int64_t start_ns)
                         .micro_batch =
                             plan_actor_micro_batch(s->actors[r], local),
                         .step = c->step,
-                        .ready_ns = s->heads[stream].ready_ns,
+                        .ready_ns = s->lanes[stream].head.ready_ns,
                         .start_ns = start_ns,
                         .end_ns = s->now_ns};
     fs_push(trace->arena, &trace->events, event);
@@ -164,7 +181,7 @@ static void complete(simulation *s, int32_t stream, int64_t start_ns)
     lane->meter->live_bytes -=
         span ? plan_actor_chain_done(lane->actors, job->stream, span->chain)
              : complete_task(s, stream, task);
-    s->heads[stream].ready_ns = -1;
+    s->lanes[stream].head.ready_ns = -1;
     s->n_paired += span && span->chain->beside >= 0 ? span->chain->n : 0;
     count_done(s, step, span ? span->chain->n : 1);
 }
@@ -185,19 +202,20 @@ static void start_job(simulation *s, int32_t j, int32_t line, int64_t demand_ps)
     job->line = line;
     job->left_ps = demand_ps;
     job->start_ns = job->updated_ns = s->now_ns;
-    job->on_link = line >= 0 && s->shared[line];
+    const bool on_core = job->on_core, on_link = line >= 0 && s->shared[line];
+    job->on_link = on_link;
     job->rate = 0;
-    if (job->on_link) {
+    if (on_link) {
         sim_flows_start(s->flows, line);
         s->flows_change = true;
     }
-    if (job->on_core) {
+    if (on_core) {
         job->running = s->running.n;
         fs_push(s->arena, &s->running, j);
     }
     if (job->beside)
         sim_beside_computes(s, job->role, j);
-    if (job->on_core || job->on_link)
+    if (on_core | on_link)
         return; /* its share is set when all jobs of this instant have begun */
     job->rate = job->beside ? sim_beside_rate(s, job->role) : PLAN_RATE_FULL;
     schedule_end(s, j);
@@ -371,7 +389,7 @@ static const sim_span *span_at(simulation *s, int32_t stream)
 static void start_span(simulation *s, int32_t stream, const sim_span *span)
 {
     sim_job *job = &s->jobs[stream];
-    s->heads[stream].ready_ns = s->now_ns;
+    s->lanes[stream].head.ready_ns = s->now_ns;
     job->span = span;
     job->on_core = job->beside = false;
     fire(s, stream, NULL);
@@ -391,8 +409,8 @@ static void arrive(simulation *s, int32_t stream)
     }
     if (l && l->n_arrived == l->n_members)
         return; /* still in use by another stream; comes again when it ends */
-    if (!s->heads[stream].waits)
-        s->heads[stream].ready_ns = s->now_ns;
+    if (!s->lanes[stream].head.waits)
+        s->lanes[stream].head.ready_ns = s->now_ns;
     if (l) {
         l->arrived[l->n_arrived++] = stream;
         if (l->n_arrived == l->n_members)
@@ -400,9 +418,9 @@ static void arrive(simulation *s, int32_t stream)
         return;
     }
     const plan_actors *a = s->lanes[stream].actors;
-    s->heads[stream].waits =
+    s->lanes[stream].head.waits =
         a->n_compute > 1 && !plan_actor_turn(a, s->jobs[stream].stream);
-    if (s->heads[stream].waits)
+    if (s->lanes[stream].head.waits)
         return;
     s->jobs[stream].on_core = task->on_core;
     s->jobs[stream].beside = task->slowed;
@@ -416,8 +434,8 @@ static void arrive(simulation *s, int32_t stream)
 
 static void try_stream(simulation *s, int32_t r, int32_t i)
 {
-    if (s->heads[i].waits ||
-        (s->heads[i].ready_ns < 0 &&
+    if (s->lanes[i].head.waits ||
+        (s->lanes[i].head.ready_ns < 0 &&
          plan_actor_ready(s->actors[r], s->jobs[i].stream)))
         arrive(s, i);
 }
@@ -468,7 +486,7 @@ static bool end_next(simulation *s)
         const int32_t j = sim_heap_pop(&s->heap);
         next = sim_heap_first(&s->heap);
         if (next)
-            prefetch(&s->lanes[sim_event_job(next)]);
+            prefetch_end(s, sim_event_job(next));
         end_job(s, j);
     }
     return true;
@@ -493,7 +511,7 @@ static fs_status stalled(const simulation *s, fs_err *err)
             continue;
         fs_text_add(&text, text.n ? "; " : "");
         plan_actor_explain(s->actors[r], s->graph, local, &text);
-        if (s->heads[i].ready_ns >= 0)
+        if (s->lanes[i].head.ready_ns >= 0)
             fs_text_add(&text, ", but its peer does not come");
     }
     return fs_fail(err, FS_NO, "the plan stalls after %.9f s: %s",

@@ -131,7 +131,8 @@ static void set_mark(simulation *s, mark *m)
         plan_actors_mark_set(s->actors[r], m->actors[r]);
     }
     memcpy(m->jobs, s->jobs, n_streams * sizeof *s->jobs);
-    memcpy(m->heads, s->heads, n_streams * sizeof *s->heads);
+    for (size_t i = 0; i < n_streams; i++)
+        m->heads[i] = s->lanes[i].head;
     set_ends(s, m);
     m->n_running = s->running.n;
     for (int32_t i = 0; i < s->running.n; i++)
@@ -238,7 +239,7 @@ static void skip_meter(sim_meter *m, const sim_meter *was, int64_t times,
 static void skip_streams(simulation *s, const mark *was, int64_t passed_ns)
 {
     for (int32_t i = 0; i < s->first_stream[s->p->n_roles]; i++) {
-        sim_head *head = &s->heads[i];
+        sim_head *head = &s->lanes[i].head;
         s->jobs[i].updated_ns += passed_ns;
         s->jobs[i].start_ns += passed_ns;
         if (head->ready_ns >= 0 && head->ready_ns != was->heads[i].ready_ns)

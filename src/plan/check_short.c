@@ -1,0 +1,327 @@
+/* A plan of many micro-batches by one of few. Its structure was found sound, so
+ * that its programs are those of its schedule; where all of them repeat so many
+ * micro-batches in their middle, the plan with repetitions left out is looked
+ * at. What it says holds of the whole:
+ *
+ * Order: two roles that issue the same on a line for a whole repetition, of
+ * which both repeat, do so for one more.
+ *
+ * Liveness: what has to fire before all of the first x micro-batches is a set
+ * that nothing outside leads into. Where the set of x + d (d micro-batches: a
+ * repetition) is that of x moved on by d in every task, and both end within
+ * what all roles repeat, what lies between them can be put in again and again:
+ * places lead from a micro-batch to the same one or a later one, streams to the
+ * next slot, both moved on likewise, so that none leads back. No cycle is in
+ * the first set, none between the two, none in what remains.
+ *
+ * Memory (of a role): repetitions after which all that shares lies in the same
+ * buffers (shorten.c).
+ *
+ * Whatever is found wrong is told of the whole plan, as if this had not been
+ * tried. */
+#include "config.h"
+
+#include "plan/check_live.h"
+#include "plan/shorten.h"
+
+/* ---- the cut ---- */
+
+typedef struct reaching {
+    const plan_live *x;
+    int32_t *at;    /* [slots] micro-batch; -1: BEGIN; all of them: END */
+    int32_t *reach; /* [firings] the first micro-batch that waits for it */
+} reaching;
+
+static void set_times(reaching *y)
+{
+    const plan_live *x = y->x;
+    const plan *p = x->c->p;
+    y->at = fs_new(x->c->scratch, int32_t, x->slot_base[p->n_roles]);
+    for (int32_t r = 0; r < p->n_roles; r++)
+        for (int32_t s = 0; s < p->roles[r].n_slots; s++) {
+            const plan_slot *slot = &p->roles[r].slots[s];
+            y->at[x->slot_base[r] + s] = slot->phase == PLAN_BEGIN ? -1
+                                         : slot->phase == PLAN_END
+                                             ? p->micro_batches
+                                             : slot->micro_batch;
+        }
+}
+
+static int32_t sooner(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Of all that waits for a firing the reach is known. */
+static int32_t reach_of(const reaching *y, int32_t f)
+{
+    const plan_live *x = y->x;
+    const plan_live_slot *slot = &x->slots[x->slot_of[f]];
+    const int32_t task = slot->task + f - slot->first;
+    int32_t least = y->at[x->slot_of[f]];
+    for (int32_t w = x->first_wire[task]; w < x->first_wire[task + 1]; w++) {
+        const int32_t to = plan_live_end(x, slot, &x->wires[w]);
+        if (to >= 0)
+            least = sooner(least, y->reach[x->meets[to]]);
+    }
+    if (x->after[f] >= 0)
+        least = sooner(least, y->reach[x->meets[x->after[f]]]);
+    for (int32_t g = x->led[f]; g; g = x->next_led[g])
+        least = sooner(least, y->reach[x->meets[g]]);
+    return least;
+}
+
+static void set_reaches(reaching *y, const int32_t *order, int32_t n)
+{
+    const plan_live *x = y->x;
+    y->reach = fs_new(x->c->scratch, int32_t, x->n);
+    while (n-- > 0) {
+        int32_t f = order[n], least = INT32_MAX;
+        do {
+            least = sooner(least, reach_of(y, f));
+            f = x->next_met[f];
+        } while (f != order[n]);
+        y->reach[f] = least;
+    }
+}
+
+/* Firings of a task, by the micro-batch. */
+typedef struct firings {
+    const int32_t *row;
+    int32_t delta;
+} firings;
+
+static int32_t reach_at(const reaching *y, const firings *of, int32_t mb)
+{
+    return y->reach[y->x->meets[of->row[mb] + of->delta]];
+}
+
+/* How many of a task's firings have to be before those of the first micro-
+ * batches; a stream has them in their order. */
+static int32_t count_before(const reaching *y, const firings *of, int32_t until)
+{
+    int32_t low = 0, high = y->x->c->p->micro_batches;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (reach_at(y, of, middle) < until)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Is the set of a repetition more that of the first, moved on? */
+static bool task_moves_on(const reaching *y, int32_t role, int32_t task)
+{
+    const plan_live *x = y->x;
+    const plan_check_cut *cut = x->c->cut;
+    const plan_role *r = &x->c->p->roles[role];
+    const int32_t section = plan_task_section(r, &r->tasks[task]);
+    const int32_t d = cut->micro_batches, until = cut->low + d;
+    const firings of = {&x->rows[(int64_t)(x->row_base[role] + section) *
+                                 x->c->p->micro_batches],
+                        task - x->c->section_first[role][section]};
+    if (r->tasks[task].phase == PLAN_BEGIN)
+        return true; /* in both */
+    if (r->tasks[task].phase == PLAN_END)
+        return reach_at(y, &of, 0) >= until + d; /* in neither */
+    const int32_t n = count_before(y, &of, until);
+    return n >= cut->low && n + d <= cut->high &&
+           count_before(y, &of, until + d) == n + d;
+}
+
+/* ---- what a repetition more has ---- */
+
+static void count_again(const plan_live *x)
+{
+    const plan *p = x->c->p;
+    plan_check_cut *cut = x->c->cut;
+    const int32_t low = cut->low, high = low + cut->micro_batches;
+    int64_t n = 0, transitions = 0, wires = 0;
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        const plan_role *role = &p->roles[r];
+        for (int32_t s = 0; s < role->n_slots; s++) {
+            const plan_live_slot *slot = &x->slots[x->slot_base[r] + s];
+            if (plan_phase_once(role->slots[s].phase) ||
+                slot->micro_batch < low || slot->micro_batch >= high)
+                continue;
+            n += slot->n;
+            for (int32_t f = slot->first; f < slot->first + slot->n; f++)
+                transitions += x->meets[f] == f;
+        }
+        for (int32_t i = 0; i < role->n_registers; i++) {
+            const plan_register *g = &role->registers[i];
+            if (g->producer >= 0 && !g->per_step && !g->persistent)
+                wires += g->n_consumers;
+        }
+    }
+    cut->n_transitions = transitions;
+    cut->n_places = n + x->n_led_again + 2 * wires * cut->micro_batches;
+}
+
+void plan_check_find_cut(const plan_live *x, const int32_t *order, int32_t n)
+{
+    const plan *p = x->c->p;
+    reaching y = {.x = x};
+    bool holds = true;
+    set_times(&y);
+    set_reaches(&y, order, n);
+    for (int32_t r = 0; r < p->n_roles; r++)
+        for (int32_t t = 0; t < p->roles[r].n_tasks && holds; t++)
+            holds = task_moves_on(&y, r, t);
+    x->c->cut->holds = holds;
+    count_again(x);
+}
+
+/* ---- the shorter plan ---- */
+
+typedef struct shortening {
+    const plan *p;
+    fs_arena *arena;
+    plan_period *periods; /* [roles] */
+    plan_check_cut cut;   /* of all of them */
+} shortening;
+
+/* The same micro-batches later in all roles? */
+static bool find_periods(shortening *y)
+{
+    const plan *p = y->p;
+    int32_t most = 1;
+    y->periods = fs_new(y->arena, plan_period, p->n_roles);
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        y->periods[r] = plan_period_of(&p->roles[r], p->micro_batches, 1);
+        if (y->periods[r].micro_batches > most)
+            most = y->periods[r].micro_batches;
+    }
+    y->cut.micro_batches = most;
+    y->cut.high = p->micro_batches;
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        plan_period *its = &y->periods[r];
+        if (its->micro_batches != most)
+            *its = plan_period_of(&p->roles[r], p->micro_batches, most);
+        if (its->micro_batches != most)
+            return false;
+        y->cut.low = its->low > y->cut.low ? its->low : y->cut.low;
+        y->cut.high = sooner(its->high, y->cut.high);
+    }
+    return true;
+}
+
+/* So many micro-batches of all repetitions are kept at least; returns how many
+ * are left out. */
+static int32_t leave_out(const shortening *y, int32_t keep, plan *shorter,
+                         plan_check_cut *cut)
+{
+    const plan *p = y->p;
+    const plan_period all = {.micro_batches = y->cut.micro_batches,
+                             .slots = 1,
+                             .low = y->cut.low,
+                             .high = y->cut.high};
+    const int32_t times = plan_period_times(&all, keep);
+    const int32_t left_out = times * all.micro_batches;
+    *shorter = *p;
+    *cut = y->cut;
+    if (times == 0)
+        return 0;
+    shorter->micro_batches -= left_out;
+    cut->high -= left_out;
+    shorter->roles = fs_new(y->arena, plan_role, p->n_roles);
+    cut->window_first = fs_new(y->arena, int32_t, p->n_roles);
+    cut->window_end = fs_new(y->arena, int32_t, p->n_roles);
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        const plan_period *its = &y->periods[r];
+        shorter->roles[r] =
+            plan_role_shorten(&p->roles[r], its, times, y->arena);
+        cut->window_first[r] = its->first + its->slots;
+        cut->window_end[r] = its->first + 2 * its->slots;
+    }
+    return left_out;
+}
+
+/* ---- its check ---- */
+
+/* Roles by themselves, each in as many micro-batches as its own buffers want.
+ */
+static bool has_sound_memory(const plan *p, plan_checking *c)
+{
+    plan_role *roles = fs_new(c->scratch, plan_role, p->n_roles);
+    plan *lives = fs_new(c->scratch, plan, p->n_roles);
+    plan_checking its = *c;
+    int64_t total = 0;
+    its.slot_base = fs_new(c->scratch, int32_t *, p->n_roles);
+    its.n_firings = fs_new(c->scratch, int32_t, p->n_roles);
+    its.section_first = fs_new(c->scratch, int32_t *, p->n_roles);
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        const plan_short_role shorter =
+            plan_role_shorten_lives(&p->roles[r], p->micro_batches, c->scratch);
+        roles[r] = shorter.role;
+        lives[r] = *p;
+        lives[r].roles = roles;
+        lives[r].micro_batches = shorter.micro_batches;
+        its.p = &lives[r];
+        if (!plan_check_number(&its, r, &total))
+            return false;
+    }
+    its.p = p;
+    its.lives = lives;
+    plan_check_memory(&its);
+    return c->report->n == 0;
+}
+
+/* Too few micro-batches around the cut tell nothing, so more are taken then. */
+static bool is_sound_and_live(const shortening *y, plan_checking *c,
+                              plan_report *report)
+{
+    const plan *p = y->p;
+    int32_t keep = 4 * (y->cut.micro_batches + p->strategy->n_stages), left_out;
+    bool first = true;
+    plan shorter;
+    plan_check_cut cut;
+    for (; (left_out = leave_out(y, keep, &shorter, &cut)) >=
+               p->micro_batches / 2 &&
+           left_out > 0;
+         keep *= 4) {
+        c->p = &shorter;
+        c->cut = &cut;
+        if (!plan_check_unroll(c))
+            return false;
+        if (first) {
+            plan_check_strategy(c);
+            plan_check_sbp(c);
+        }
+        first = false;
+        plan_check_order(c);
+        if (c->report->n > 0)
+            return false;
+        plan_check_live(c);
+        if (c->report->n > 0)
+            return false;
+        if (!cut.holds)
+            continue;
+        const int64_t times = left_out / cut.micro_batches;
+        report->n_transitions += times * cut.n_transitions;
+        report->n_places += times * cut.n_places;
+        return true;
+    }
+    return false;
+}
+
+bool plan_check_short(plan_checking *c)
+{
+    plan_finding findings[PLAN_MOST_FINDINGS];
+    plan_report report = {.findings = findings};
+    plan_checking its = *c;
+    shortening y = {.p = c->p, .arena = fs_arena_create()};
+    its.report = &report;
+    its.arena = its.scratch = its.works.arena = y.arena;
+    const bool sound = find_periods(&y) &&
+                       is_sound_and_live(&y, &its, &report) &&
+                       has_sound_memory(c->p, &its);
+    fs_arena_destroy(y.arena);
+    if (!sound)
+        return false;
+    report.findings = c->report->findings;
+    *c->report = report;
+    return true;
+}

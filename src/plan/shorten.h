@@ -1,0 +1,43 @@
+/* A program of many micro-batches repeats in its middle: after so many slots
+ * the same come again, so many micro-batches later. With repetitions left out
+ * it is a program of fewer micro-batches, between whose slots the same holds:
+ * what is live in one of them, what waits for what. So whoever looks at every
+ * slot need not look at the same again. */
+#ifndef FS_PLAN_SHORTEN_H
+#define FS_PLAN_SHORTEN_H
+
+#include "plan/plan.h"
+
+/* Of a role: from slot `first` on, slot s + slots is slot s, micro_batches
+ * later, as long as that is before `end`. Of the micro-batches low to high - 1
+ * all slots lie between first and end. */
+typedef struct plan_period {
+    int32_t micro_batches, slots; /* of a repetition; 0: nothing repeats */
+    int32_t first, end;
+    int32_t low, high;
+} plan_period;
+
+/* The shortest of a multiple of so many micro-batches. Linear in the slots. */
+plan_period plan_period_of(const plan_role *role, int32_t micro_batches,
+                           int32_t multiple);
+/* How often it may be left out so that low to high are `keep` micro-batches at
+ * least. */
+int32_t plan_period_times(const plan_period *period, int32_t keep);
+/* The role with so many repetitions left out; slots in the arena, all else is
+ * shared. */
+plan_role plan_role_shorten(const plan_role *role, const plan_period *period,
+                            int32_t times, fs_arena *arena);
+
+/* A role's program for what asks which bytes are live beside which: what shares
+ * lies in the same buffers when the same comes again. */
+typedef struct plan_short_role {
+    plan_role role;
+    int32_t micro_batches;
+    int32_t left_out; /* micro-batches: those of the slots from here on
+                         are so many more in the whole program */
+    int32_t behind;
+} plan_short_role;
+plan_short_role plan_role_shorten_lives(const plan_role *role,
+                                        int32_t micro_batches, fs_arena *arena);
+
+#endif
