@@ -2,8 +2,6 @@
 #include "config.h"
 #include "cli/validate.h"
 
-#include "hw/devices.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,14 +133,10 @@ static fs_status read_sources(const char *path, fs_arena *arena, fs_err *err,
 fs_status validate_open_frameworks(const char *data_dir, fs_arena *arena,
                                    fs_err *err, validate_frameworks *out)
 {
-    const char *folder = fs_printf(arena, "%s/frameworks", data_dir);
-    const hw_names names = hw_device_names(folder, arena);
-    out->n = names.n;
-    out->at = fs_new(arena, cost_framework, names.n);
-    for (int32_t k = 0; k < names.n; k++)
-        FS_TRY(cost_framework_read(
-            fs_printf(arena, "%s/%s.json", folder, names.at[k]), arena, err,
-            &out->at[k]));
+    cost_frameworks all;
+    FS_TRY(cost_frameworks_open(data_dir, arena, err, &all));
+    out->n = all.n;
+    out->at = all.at;
     return read_sources(
         fs_printf(arena, "%s/validation/sources.json", data_dir), arena, err,
         out);
