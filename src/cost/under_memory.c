@@ -66,15 +66,6 @@ static int64_t bytes_of(const holding *h, const plan_register *r)
     return r->bytes / 2;
 }
 
-static int64_t most_of(const plan *p, int32_t role, fs_arena *arena)
-{
-    const plan_lives lives = plan_lives_of(p, role, arena);
-    int64_t most = 0;
-    for (int32_t i = 0; i < lives.n; i++)
-        most = lives.bytes[i] > most ? lives.bytes[i] : most;
-    return most;
-}
-
 /* By how much less a role holds than the plan's registers do. */
 static int64_t less_bytes(const holding *h, const plan *p, int32_t role)
 {
@@ -93,7 +84,7 @@ static int64_t less_bytes(const holding *h, const plan *p, int32_t role)
     }
     as_held.n_roles = 1;
     as_held.roles = &narrower;
-    less += most_of(p, role, arena) - most_of(&as_held, 0, arena);
+    less += plan_lives_most(p, role) - plan_lives_most(&as_held, 0);
     fs_arena_destroy(arena);
     return less;
 }
