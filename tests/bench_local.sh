@@ -76,7 +76,7 @@ if [ -n "$where" ]; then # within that place
   cd "$where"
   if [ "$where" != host ]; then
     ip link set lo up
-    tc qdisc add dev lo root tbf rate "$where" burst 2mb latency 100ms
+    tc qdisc add dev lo root tbf rate "$where" burst 256kb latency 100ms
     export OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo
   fi
   calibrate

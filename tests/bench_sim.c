@@ -1,8 +1,14 @@
-/* make bench-sim: what simulating and pricing take, beside what they should.
+/* make bench-sim: what simulating and pricing take, beside what they should
+ * (datasets/validation/bounds.csv).
+ *
+ *     bench_sim [FIGURES]
+ *
  * Figures, and `holds` or `FAILS` beside each row; it ends with status 0 either
- * way. Seconds are of the processor: others may use the machine. */
+ * way. FIGURES gets those that a bound is of: key, what it is of, value, by
+ * tabs. Seconds are of the processor: others may use the machine. */
 #include "config.h"
 
+#include "base/csv.h"
 #include "cost/cost.h"
 #include "bench_flows.h"
 #include "bench_pricing.h"
@@ -29,12 +35,17 @@ typedef struct gpt3 {
     bool overlap;
 } gpt3;
 
+static const char *datasets(void)
+{
+    const char *data = getenv("FS_DATA");
+    return data ? data : "datasets";
+}
+
 static bool make(const gpt3 *c, world *w)
 {
     ir_train_options train = ir_train_defaults();
     plan_lower_options lower = plan_lower_defaults();
     build_recipe recipe = {.pp = c->pp, .dp = c->dp, .tp = c->tp};
-    const char *data = getenv("FS_DATA");
     fs_err err = {0};
     *w = (world){.arena = fs_arena_create()};
     train.optimizer = IR_ADAMW;
@@ -43,8 +54,8 @@ static bool make(const gpt3 *c, world *w)
     lower.overlap = c->overlap;
     if (zoo_build("zoo:gpt3-175b", c->dp, &err, &w->graph) != FS_OK ||
         ir_train(w->graph, &train, &err) != FS_OK ||
-        hw_cluster_open(c->cluster, data ? data : "datasets", w->arena, &err,
-                        &w->cluster) != FS_OK) {
+        hw_cluster_open(c->cluster, datasets(), w->arena, &err, &w->cluster) !=
+            FS_OK) {
         printf("# %s\n", err.text);
         return false;
     }
@@ -68,6 +79,42 @@ static void destroy(world *w)
 
 /* ---- the table ---- */
 
+typedef struct bench_bounds {
+    fs_arena *arena;
+    fs_csv table;
+    FILE *figures; /* NULL: not asked for */
+} bench_bounds;
+static bench_bounds bounds;
+
+static bool open_bounds(const char *figures)
+{
+    fs_err err = {0};
+    bounds.arena = fs_arena_create();
+    const char *path =
+        fs_printf(bounds.arena, "%s/validation/bounds.csv", datasets());
+    if (fs_csv_read(path, bounds.arena, &err, &bounds.table) != FS_OK) {
+        printf("# %s\n", err.text);
+        return false;
+    }
+    bounds.figures = figures ? fopen(figures, "w") : NULL;
+    if (figures && !bounds.figures)
+        printf("# %s cannot be written\n", figures);
+    return !figures || bounds.figures;
+}
+
+static void close_bounds(void)
+{
+    if (bounds.figures)
+        fclose(bounds.figures);
+    fs_arena_destroy(bounds.arena);
+}
+
+static const char *bound_cell(int32_t row, const char *column)
+{
+    const fs_csv *t = &bounds.table;
+    return t->cell[row * t->n_columns + fs_csv_column(t, column)];
+}
+
 static void head(void)
 {
     printf(
@@ -83,10 +130,33 @@ static void row(const char *what, double value, const char *unit, char sign,
     fflush(stdout);
 }
 
+static int32_t bound_of(const char *key)
+{
+    int32_t at = bounds.table.n_rows - 1;
+    while (at >= 0 && strcmp(bound_cell(at, "key"), key) != 0)
+        at--;
+    FS_ASSERT(at >= 0);
+    return at;
+}
+
 static void told(const char *what, double value, const char *unit)
 {
     printf("| %s | %.4g %s | | |\n", what, value, unit);
     fflush(stdout);
+}
+
+/* Of the bound with that key. */
+static void judge(const char *key, const char *what, double value)
+{
+    const int32_t at = bound_of(key);
+    if (isnan(value)) { /* it cannot be told here */
+        told(what, value, bound_cell(at, "unit"));
+        return;
+    }
+    row(what, value, bound_cell(at, "unit"), bound_cell(at, "sign")[0],
+        atof(bound_cell(at, "wanted")));
+    if (bounds.figures)
+        fprintf(bounds.figures, "%s\t%s\t%.9g\n", key, what, value);
 }
 
 /* ---- plans ---- */
@@ -151,33 +221,35 @@ static double memory_mb(const world *w)
     return known ? status_mb("VmHWM") - before_mb : (double)NAN;
 }
 
-static void bench_plan(const gpt3 *c, double bar_ms)
+static void bench_plan(const gpt3 *c)
 {
     world w;
-    char name[120], what[200];
+    char name[120], what[200], key[40];
+    const int32_t devices = c->pp * c->dp * c->tp;
     snprintf(name, sizeof name,
-             "GPT-3 175B, %d devices, pp %d, %d micro-batches%s",
-             c->pp * c->dp * c->tp, c->pp, c->micro_batches,
-             c->overlap ? ", overlap" : "");
+             "GPT-3 175B, %d devices, pp %d, %d micro-batches%s", devices,
+             c->pp, c->micro_batches, c->overlap ? ", overlap" : "");
     if (!make(c, &w))
         return;
     const sim_result one = play(&w, 1, false), r = play(&w, 4, false);
     const sim_result full = play(&w, 4, true);
     snprintf(what, sizeof what, "%s: one iteration", name);
-    row(what, one.wall_s * 1e3, "ms", '<', bar_ms);
+    snprintf(key, sizeof key, "iteration_%d", devices);
+    judge(key, what, one.wall_s * 1e3);
     snprintf(what, sizeof what, "%s: four, the third steady", name);
-    row(what, r.wall_s * 1e3, "ms", '<', bar_ms);
+    snprintf(key, sizeof key, "steady_%d", devices);
+    judge(key, what, r.wall_s * 1e3);
     snprintf(what, sizeof what, "%s: each task by itself", name);
-    if (c->overlap) /* collectives and transfers meet in the NICs */
-        row(what, (double)full.events / full.wall_s * 1e-6, "M events/s", '>',
-            1);
-    else
-        row(what, (double)full.events / full.wall_s * 1e-6, "M events/s", '>',
-            10);
+    /* with overlap collectives and transfers meet in the NICs */
+    judge(c->overlap ? "shared" : "events", what,
+          (double)full.events / full.wall_s * 1e-6);
     snprintf(what, sizeof what, "%s: in chains, repetitions left out", name);
     told(what, (double)r.events / r.wall_s * 1e-6, "M events/s");
     snprintf(what, sizeof what, "%s: memory of a run", name);
-    row(what, memory_mb(&w), "MB", '<', 200);
+    if (devices == 16384)
+        judge("memory_16384", what, memory_mb(&w));
+    else
+        told(what, memory_mb(&w), "MB");
     if (full.iteration_s != r.iteration_s || full.bubble != r.bubble)
         printf("| %s: collapsed is not what it is in full | | | FAILS |\n",
                name);
@@ -193,12 +265,10 @@ static void bench_flows(const flows_case *c, bool compare)
     const double ours = (double)f.events / f.ours_s * 1e-6;
     const double theirs = (double)f.events / f.theirs_s * 1e-6;
     snprintf(what, sizeof what,
-             "%d flows at a time on a fat tree of %d links: flows and queue",
-             c->k * c->k * c->k / 4, f.links);
-    if (c->k <= 4)
-        row(what, ours, "M events/s", '>', 1);
-    else
-        told(what, ours, "M events/s");
+             "%d flows at a time on a fat tree of %d links, %d a host: flows "
+             "and queue",
+             c->k * c->k * c->k / 4, f.links, c->flows);
+    judge("shared", what, ours);
     if (!compare)
         return;
     if (f.why) {
@@ -217,13 +287,8 @@ static void bench_flows(const flows_case *c, bool compare)
  * recipes, whose strategies are given here. */
 static void bench_prices(bool fewer, const char *which)
 {
-    const char *data = getenv("FS_DATA");
-    const pricing_case c = {"zoo:gpt3-175b",
-                            "128x8:a100-sxm4-80g",
-                            data ? data : "datasets",
-                            96,
-                            1024,
-                            fewer};
+    const pricing_case c = {
+        "zoo:gpt3-175b", "128x8:a100-sxm4-80g", datasets(), 96, 1024, fewer};
     const pricing_figures f = pricing_run(&c);
     const double all_s = f.graphs_s + f.sheets_s + f.prices_s;
     char what[200];
@@ -231,10 +296,7 @@ static void bench_prices(bool fewer, const char *which)
              "GPT-3 175B by recipes on %s 1,024 A100s: %lld distinct plans, "
              "time and memory by the formula, all tables included",
              which, (long long)f.plans);
-    if (fewer)
-        row(what, (double)f.plans / all_s * 1e-3, "k plans/s", '>', 100);
-    else
-        told(what, (double)f.plans / all_s * 1e-3, "k plans/s");
+    judge("pricing", what, (double)f.plans / all_s * 1e-3);
     told("of that graphs of few layers", f.graphs_s, "s");
     told("sheets", f.sheets_s, "s");
     told("prices, with tables of meshes and of what stages hold", f.prices_s,
@@ -252,7 +314,7 @@ static void bench_prices(bool fewer, const char *which)
     row("in bytes of a stage so many", f.wrong, "", '<', 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const gpt3 cases[] = {
         {"128x8:a100-sxm4-80g", 16, 8, 8, 192, false},
@@ -261,9 +323,11 @@ int main(void)
         {"2048x8:a100-sxm4-80g", 16, 128, 8, 32, true},
         {"2048x8:a100-sxm4-80g", 64, 32, 8, 128, false},
     };
+    if (!open_bounds(argc > 1 ? argv[1] : NULL))
+        return 1;
     head();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        bench_plan(&cases[i], i < 2 ? 50 : 200);
+        bench_plan(&cases[i]);
     /* Who starts when another ends makes of the smallest difference a large
      * one, sooner or later: ends are compared where each host sends a few. */
     bench_flows(&(flows_case){4, 10, 1}, true);
@@ -272,5 +336,6 @@ int main(void)
     bench_flows(&(flows_case){8, 200, 4}, false);
     bench_prices(true, "up to");
     bench_prices(false, "all");
+    close_bounds();
     return 0;
 }

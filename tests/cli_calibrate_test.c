@@ -5,7 +5,11 @@
 #include "tests/run_cli.h"
 
 #include <sqlite3.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
+#define OTHER "0123456789abcdef" /* a machine */
 #define GPT "zoo:gpt,layers=1,hidden=32,heads=2,vocab=64,seq=16"
 
 static int64_t ask(const char *sql)
@@ -161,21 +165,256 @@ static void test_sure_order(void)
            "one of them in the predicted order, one not");
 }
 
-/* The plan as it would be had another processor been measured. */
-static void test_other_machine(void)
+/* FILE as it would be had another processor been measured. */
+static void of_another(const char *from, const char *to)
 {
     char command[2048];
     snprintf(command, sizeof command,
-             "sed 's/\"machine\": *\"[0-9a-f]*\"/"
-             "\"machine\": \"0123456789abcdef\"/' '%s/p.json' > '%s/q.json'",
-             cli_scratch, cli_scratch);
-    tap_ok(system(command) == 0, "a plan of another machine");
-    const cli_answer *a =
-        cli("run \"$D/q.json\" --data synthetic --steps 2 --dry-run");
-    tap_ok(a->status == 0 && strstr(a->err, "another machine"),
-           "runs, with a word about its predictions");
-    if (!strstr(a->err, "another machine"))
-        cli_show(a);
+             "sed 's/\"machine\": *\"[0-9a-f]*\"/\"machine\": \"" OTHER "\"/; "
+             "s/\\(\"facts\": *\".*\\), \\([0-9]*\\) cores/\\1, 9\\2 cores/' "
+             "'%s/%s' > '%s/%s'",
+             cli_scratch, from, cli_scratch, to);
+    tap_ok(system(command) == 0, "%s of another machine", from);
+}
+
+static int count_of(const char *text, const char *part)
+{
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at++)
+        n++;
+    return n;
+}
+
+/* Every command that predicts by such figures says so, once, and what differs;
+ * none calls them this host's. */
+static void test_other_machine(void)
+{
+    static const char *const commands[] = {
+        "sim \"$D/q.json\"",
+        "check \"$D/q.json\"",
+        "explain \"$D/q.json\"",
+        "compare \"$D/q.json\" \"$D/q.json\"",
+        "show \"$D/q.json\" -o \"$D/q.dot\"",
+        "show \"$D/q.json\" --timeline -o \"$D/q.svg\"",
+        "show \"$D/there.json\" -o \"$D/c.dot\"",
+        "run \"$D/q.json\" --data synthetic --steps 2 --dry-run",
+        "cluster \"$D/there.json\"",
+        "plan " GPT " --cluster \"$D/there.json\" --batch 4 --dp 2 "
+        "-o \"$D/t.json\"",
+        "search " GPT " --cluster \"$D/there.json\" --batch 4 --time-limit 2 "
+        "-o \"$D/t.json\"",
+        "sweep zoo:gpt,layers=4,hidden=32,heads=2,vocab=64,seq=16 --cluster "
+        "\"$D/there.json\" --batch 4",
+        "sim \"$D/t.json\""};
+    cli("calibrate --passes 1 --ranks 2 -o \"$D/here.json\"");
+    of_another("p.json", "q.json");
+    of_another("here.json", "there.json");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        const cli_answer *a = cli("%s", commands[i]);
+        const bool good = a->status == 0 &&
+                          count_of(a->err, "on another machine, " OTHER) == 1 &&
+                          strstr(a->err, " cores (here ") &&
+                          !strstr(a->err, "Linux") &&
+                          !strstr(a->out, "on this host") &&
+                          !strstr(a->out, "on this machine");
+        tap_ok(good, "%s: says whose figures these are", commands[i]);
+        if (!good)
+            cli_show(a);
+    }
+    const cli_answer *a = cli("sim \"$D/q.json\" --json");
+    const json_t *other = json_object_get(a->json, "other_machine");
+    const char *differs = json_string_value(json_object_get(other, "differs"));
+    tap_ok(strcmp(json_string_value(json_object_get(a->json, "figures_of")),
+                  OTHER) == 0 &&
+               differs && strstr(differs, "cores (here"),
+           "so does the object: %s", differs ? differs : "?");
+    a = cli("sim \"$D/p.json\" --json");
+    tap_ok(json_object_get(a->json, "figures_of") &&
+               !json_object_get(a->json, "other_machine") && !a->err[0],
+           "of this machine there is nothing to say");
+    a = cli("cluster \"$D/here.json\"");
+    tap_ok(strstr(a->out, "measured on this machine") && !a->err[0],
+           "but that it is");
+}
+
+/* Runs predicted by another machine's figures, runs there, and runs of before
+ * machines were told are no repetitions of those here. */
+static void test_machines_of_runs(void)
+{
+    cli("run \"$D/q.json\" --data synthetic --steps 3");
+    ask("INSERT INTO runs (started, command_line, command, status, model,"
+        " plan_digest, host, json) SELECT started, command_line, command,"
+        " status, model, plan_digest, 'there', json_set(json, '$.machine', "
+        "'" OTHER "') FROM runs WHERE command = 'run' AND status = 0"
+        " AND json_extract(json, '$.figures_of') = '" OTHER "' LIMIT 1");
+    ask("INSERT INTO runs (started, command_line, command, status, model,"
+        " plan_digest, host, json) SELECT started, command_line, command,"
+        " status, model, plan_digest, host, json_remove(json, '$.machine',"
+        " '$.figures_of') FROM runs WHERE command = 'run' AND status = 0 LIMIT "
+        "1");
+    const cli_answer *a = cli("validate \"$D/test.db\" --json");
+    const json_t *list = json_object_get(a->json, "machines");
+    int here = 0, there = 0, mixed = 0, silent = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *at = json_array_get(list, i);
+        const bool in = json_is_true(json_object_get(at, "in_intervals"));
+        const bool own = json_is_true(json_object_get(at, "here"));
+        const char *why = json_string_value(json_object_get(at, "left_out"));
+        here += own && in;
+        there += !own && in;
+        mixed += own && !in && why && strstr(why, "another machine");
+        silent += !own && !in && why && strstr(why, "do not say");
+    }
+    tap_ok(here == 1 && there == 1 && mixed == 1 && silent == 1 &&
+               json_array_size(list) == 4,
+           "runs by machine and figures: %d here, %d there, %d mixed, %d that "
+           "do not say",
+           here, there, mixed, silent);
+    tap_equal_int((int64_t)number(a, "rows", NULL), 4, "each group on its own");
+    tap_equal_int((int64_t)number(a, "predicted", NULL), 3,
+                  "the mixed one counts in no mean");
+    tap_equal_int((int64_t)json_array_size(json_object_get(a->json, "skipped")),
+                  1, "and is skipped, with its reason");
+    tap_equal_int(
+        (int64_t)json_object_size(json_object_get(a->json, "per_source")), 4,
+        "networks are marked by where they ran");
+    a = cli("validate \"$D/test.db\"");
+    tap_ok(strstr(a->out, "left out: ") && strstr(a->out, OTHER) &&
+               strstr(a->out, "counted in neither"),
+           "people are told");
+    a = cli("sim \"$D/p.json\"");
+    tap_ok(strstr(a->out, "1 plan of the 8") && strstr(a->out, "on this host"),
+           "an interval takes those here");
+    a = cli("sim \"$D/q.json\"");
+    tap_ok(strstr(a->out, " of the 8 that it takes ha") &&
+               !strstr(a->out, "on this host"),
+           "one of the other machine's figures those there: %s",
+           strstr(a->out, "uncertain"));
+    ask("DELETE FROM runs WHERE command = 'run' AND (host = 'there' OR"
+        " json_extract(json, '$.machine') IS NULL OR"
+        " json_extract(json, '$.figures_of') = '" OTHER "')");
+}
+
+/* A database that was filled elsewhere. */
+static void test_local(void)
+{
+    ask("PRAGMA foreign_keys = OFF");
+    ask("INSERT INTO machines SELECT '" OTHER "', 'there', replace(facts,"
+        " ' cores', '7 cores') FROM machines WHERE fingerprint != '" OTHER "'"
+        " LIMIT 1 ON CONFLICT DO UPDATE SET facts = excluded.facts");
+    ask("UPDATE samples SET fingerprint = '" OTHER "'");
+    ask("DELETE FROM cache");
+    const cli_answer *a = cli("cluster local --json");
+    const json_t *list = json_object_get(a->json, "machines_not_used");
+    tap_ok(a->status == 0 && json_array_size(list) == 1 &&
+               strstr(a->err, OTHER) && strstr(a->err, "is not used") &&
+               strstr(a->err, "7 cores (here "),
+           "local takes no other machine's figures, and says why: %s", a->err);
+    tap_ok(ask("SELECT count(*) FROM samples WHERE fingerprint != '" OTHER
+               "'") > 300,
+           "but measures this one");
+    a = cli("cluster local --json");
+    tap_ok(!a->err[0] && !json_object_get(a->json, "machines_not_used"),
+           "once");
+    ask("UPDATE cache SET json = json_set(json, '$.machine', '" OTHER "')");
+    a = cli("cluster local --json");
+    const char *of = json_string_value(json_object_get(a->json, "figures_of"));
+    tap_ok(a->status == 0 && of && strcmp(of, OTHER) != 0,
+           "nor figures that lie under this one's name");
+    ask("UPDATE cache SET json = json_set(json, '$.host', 'twin')");
+    cli("plan " GPT " --cluster local --ranks 2 --batch 4 --dp 2 "
+        "-o \"$D/twin.json\"");
+    a = cli("run \"$D/twin.json\" --data synthetic --dry-run");
+    tap_ok(a->status == 0, "a host like the one measured is this one: %s",
+           a->err);
+    ask("DELETE FROM samples WHERE fingerprint = '" OTHER "'");
+}
+
+/* What a meeting takes of ranks that outnumber the cores is measured pass by
+ * pass, as all else; figures of links that deviate are told, whatever else
+ * deviates more. */
+static void test_links(void)
+{
+    static const char turns[] =
+        "SELECT count(*) FROM samples WHERE what LIKE 'turn/%'";
+    const cli_answer *a = cli("calibrate --passes 3 --json");
+    tap_equal_int(ask(turns), 3, "a meeting is measured in each pass");
+    const int64_t at = ask("SELECT CAST(sum(seconds) * 1e12 AS INTEGER) FROM "
+                           "samples WHERE what LIKE 'turn/%'");
+    tap_ok(number(a, "turn_spread", NULL) >= 0, "with its deviation");
+    a = cli("calibrate --passes 3 --json");
+    tap_ok(ask(turns) == 3 &&
+               ask("SELECT CAST(sum(seconds) * 1e12 AS INTEGER) FROM samples "
+                   "WHERE what LIKE 'turn/%'") == at,
+           "once");
+    ask("UPDATE samples SET seconds = seconds * (1 + 9 * (pass % 2)) WHERE"
+        " what LIKE 'turn/%' OR what LIKE 'ping/%' OR place = 'alone'"
+        " AND what LIKE 'm%'");
+    ask("UPDATE samples SET seconds = seconds * 10 WHERE pass = 2 AND"
+        " (what LIKE 'turn/%' OR what LIKE 'ping/%' OR place = 'alone'"
+        " AND what LIKE 'm%')");
+    a = cli("calibrate --passes 3 --json");
+    int links = 0;
+    const json_t *list = json_object_get(a->json, "doubtful");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *what =
+            json_string_value(json_object_get(json_array_get(list, i), "what"));
+        links += strcmp(what, "ping") == 0 || strcmp(what, "turn") == 0;
+    }
+    tap_ok(links >= 2 && json_array_size(list) > 20,
+           "links are among the points in doubt: %d of %zu", links,
+           json_array_size(list));
+    a = cli("calibrate --passes 3");
+    tap_ok(count_of(a->out, "\nping ") + count_of(a->out, "\nturn ") == links,
+           "and people see them");
+    cli("calibrate --passes 2 --anew --json");
+}
+
+/* A second one of the database is refused; the name is that of calibrate.c. */
+static void test_two_at_once(void)
+{
+    char path[600];
+    struct stat file;
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    snprintf(path, sizeof path, "%s/test.db", cli_scratch);
+    stat(path, &file);
+    const int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1,
+                           "flowsearch-calibrate-%llx-%llx",
+                           (unsigned long long)file.st_dev,
+                           (unsigned long long)file.st_ino);
+    const int held = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    tap_ok(bind(held, (struct sockaddr *)&name,
+                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+                            (size_t)n)) == 0,
+           "nobody measures");
+    const cli_answer *a = cli("calibrate --passes 1");
+    tap_ok(a->status == 2 && strstr(a->err, "another calibrate"),
+           "two at once are refused: %s", a->err);
+    close(held);
+    a = cli("calibrate --passes 1");
+    tap_equal_int(a->status, 0, "one behind the other is not");
+}
+
+/* Names that there are not, in a file of figures. */
+static void test_names(void)
+{
+    static const struct {
+        const char *edit, *says;
+    } cases[] = {
+        {"0,/\"what\": \"accumulate\"/s//\"what\": \"fooop\"/", "\"fooop\""},
+        {"0,/\"what\": \"all-gather\"/s//\"what\": \"foo\"/", "\"foo\""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char command[2048];
+        snprintf(command, sizeof command,
+                 "sed '%s' '%s/here.json' > '%s/wrong.json'", cases[i].edit,
+                 cli_scratch, cli_scratch);
+        tap_ok(system(command) == 0, "a file with %s", cases[i].says);
+        const cli_answer *a = cli("plan " GPT " --cluster \"$D/wrong.json\" "
+                                  "--batch 4 --dp 2 -o \"$D/t.json\"");
+        tap_ok(a->status == 2 && strstr(a->err, "wrong.json: groups[0]") &&
+                   strstr(a->err, cases[i].says),
+               "is refused: %s", a->err);
+    }
 }
 
 static void test_refused(void)
@@ -191,6 +430,13 @@ static void test_refused(void)
         {"calibrate \"$D/a.json\"", "described"},
         {"calibrate \"$D/missing.json\"", "missing.json"},
         {"calibrate --passes 0", "--passes"},
+        {"calibrate --batch 4", "--batch has no effect"},
+        {"calibrate \"$D/p.json\" --loss mse", "--loss has no effect"},
+        {"calibrate --db none", "kept nowhere"},
+        {"calibrate --db none --anew -o \"$D/x.json\"", "--anew has no effect"},
+        {"calibrate --ranks 2", "--ranks has no effect"},
+        {"calibrate --ranks 0", "--ranks must be"},
+        {"calibrate " GPT " --batch 4 --ranks 5000", "--ranks must be"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const cli_answer *a = cli("%s", cases[i].words);
@@ -224,10 +470,15 @@ int main(void)
     test_model();
     test_runs();
     test_plan();
-    test_sure_order();
     test_other_machine();
+    test_machines_of_runs();
+    test_sure_order();
     test_refused();
+    test_names();
+    test_two_at_once();
+    test_links();
     test_alike();
+    test_local();
     cli_end_scratch();
     return tap_done();
 }

@@ -48,6 +48,31 @@ static void near_form(const char *precision, const char *framework,
            framework, precision, of_element, of_score, of_weight, found, form);
 }
 
+/* Bytes of data parallel ranks, by ZeRO's stage. */
+static double of_zero(int zero, const char *framework)
+{
+    enum { RANKS = 8 };
+    cli("plan zoo:gpt,layers=12,hidden=%d,heads=%d,seq=16,vocab=64 --cluster "
+        "1x%d:a100-sxm4-80g --dp %d --batch %d --micro-batches 2 --zero %d "
+        "--precision bf16 --recompute none --db none -o \"$D/z.json\"",
+        H, A, RANKS, RANKS, 2 * RANKS, zero);
+    const cli_answer *a =
+        cli("sim \"$D/z.json\" --db none --json --framework %s", framework);
+    return json_number_value(json_object_get(a->json, "framework_bytes"));
+}
+
+/* What `zero` saves of each parameter, in bytes, against ZeRO's own sums. */
+static void near_saved(const char *framework, int zero, double form)
+{
+    const double weights = 12 * (12.0 * H * H + 13.0 * H) + (64.0 + 16) * H;
+    const double found =
+        (of_zero(0, framework) - of_zero(zero, framework)) / weights;
+    tap_ok(fabs(found / form - 1) < 0.03,
+           "%s, ZeRO-%d: %.3f bytes a parameter less on 8 ranks, %.3f by the "
+           "form",
+           framework, zero, found, form);
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_holding_test");
@@ -55,6 +80,10 @@ int main(void)
     near_form("fp16", "megatron-lm", 34, 5, 18);
     near_form("bf16", "fsdp", 32, 0, 16);
     near_form("bf16", "deepspeed-zero", 34, 5, 16);
+    near_saved("megatron-lm", 1, 12.0 * 7 / 8);
+    near_saved("deepspeed-zero", 1, 12.0 * 7 / 8);
+    near_saved("deepspeed-zero", 2, 14.0 * 7 / 8);
+    near_saved("deepspeed-zero", 3, 16.0 * 7 / 8);
     tap_ok(bytes_of(FEW, "fp32", "fsdp") > 1.3 * bytes_of(FEW, "bf16", "fsdp"),
            "32-bit networks are held in 32 bits");
     tap_ok(bytes_of(FEW, "bf16", "megatron-lm") > bytes_of(FEW, "bf16", "fsdp"),

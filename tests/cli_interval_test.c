@@ -49,6 +49,8 @@ static void test_regimes(void)
             "--set", "nobody measured a changed device");
     unknown(cli("sim \"$D/narrow.json\" --db none --json --straggler 2"),
             "straggler", "nor a straggler");
+    unknown(cli("sim \"$D/narrow.json\" --db none --json --jitter 0.1"),
+            "--jitter", "predictions of them had no jitter");
     cli("plan " GPT " --cluster 1x8:a100-sxm4-80g --batch 8 --dp 8 --db none "
         "-o \"$D/wide.json\"");
     unknown(cli("sim \"$D/wide.json\" --db none --json"), "fp32",
@@ -127,18 +129,70 @@ static void with_residuals(const char *regime, const char *part)
     "{\"network\": \"transformer\", \"precision\": \"16-bit\", \"device\": "   \
     "\"a100-sxm4-80g\", \"rows\": 9, "
 
+static const char *in_data(void)
+{
+    static char data[700];
+    snprintf(data, sizeof data, "%s/data", cli_scratch);
+    return data;
+}
+
 static void test_broken(void)
 {
-    char data[700];
-    snprintf(data, sizeof data, "%s/data", cli_scratch);
     tap_ok(system("mkdir \"$D/data\" && ln -s \"$(cd \"$S\" && pwd)\"/datasets/"
                   "* \"$D/data/\"") == 0,
            "a data folder");
-    setenv("FS_DATA", data, 1);
+    setenv("FS_DATA", in_data(), 1);
     with_residuals(REGIME "\"low\": 9.9, \"median\": 1, \"high\": 1.2}", "low");
     with_residuals(REGIME "\"low\": 0.9, \"high\": 1.2}", "median");
     with_residuals("{\"rows\": 9}", "network");
     with_residuals("[", "");
+    unsetenv("FS_DATA");
+}
+
+static void write_residuals(double low, double median, double high)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/data/residuals.json", cli_scratch);
+    unlink(path);
+    FILE *file = fopen(path, "wb");
+    fprintf(file,
+            "{\"source\": \"s\", \"regimes\": [" REGIME
+            "\"low\": %g, \"median\": %g, \"high\": %g}]}",
+            low, median, high);
+    fclose(file);
+}
+
+/* Where nearly all runs took longer, or shorter, the prediction is not among
+ * the times to expect, and that is said. */
+static void test_beside(void)
+{
+    static const struct {
+        double low, median, high;
+        const char *line, *why;
+    } rows[] = {{0.9, 1.1, 1.3, "uncertain ", ""},
+                {1, 1.2, 1.3, "uncertain ", ""},
+                {1.2, 1.31, 1.4, "expect ", "too short"},
+                {0.5, 0.6, 0.9, "expect ", "too long"}};
+    setenv("FS_DATA", in_data(), 1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const double low = rows[i].low, high = rows[i].high;
+        write_residuals(low, rows[i].median, high);
+        const cli_answer *a = cli("sim \"$D/narrow.json\" --db none --json");
+        const double s = cli_number(a, "iteration_s");
+        const json_t *has = json_object_get(
+            json_object_get(a->json, "interval"), "has_predicted");
+        tap_ok(json_is_boolean(has) &&
+                   json_is_true(has) == (of_interval(a, "low_s") <= s &&
+                                         s <= of_interval(a, "high_s")) &&
+                   json_is_true(has) == (low <= 1 && high >= 1),
+               "%g to %g times what is predicted: told whether that has it",
+               low, high);
+        tap_near(of_interval(a, "median_s"), rows[i].median * s, 1e-12,
+                 "the middle of them");
+        a = cli("sim \"$D/narrow.json\" --db none");
+        tap_ok(strstr(a->out, rows[i].line) && strstr(a->out, rows[i].why),
+               "people read %s%s", rows[i].line, rows[i].why);
+    }
     unsetenv("FS_DATA");
 }
 
@@ -160,6 +214,7 @@ int main(void)
     test_regimes();
     test_own_device();
     test_broken();
+    test_beside();
     test_own_runs();
     cli_end_scratch();
     return tap_done();

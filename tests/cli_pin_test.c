@@ -217,7 +217,7 @@ int main(void)
     test_together();
     cli("export zoo:moe,layers=2,hidden=16,heads=2,vocab=11,seq=8,experts=4 "
         "--batch 8 --to onnx -o \"$D/moe.onnx\"");
-    cli("calibrate --ranks 4"); /* once: `local` is then known */
+    cli("calibrate"); /* once: `local` is then known */
     for (int row = 0; row < (int)(sizeof rows / sizeof *rows); row++) {
         double one[STEPS];
         const bool ran = train(row, "--ranks 1 --dp 1", one);

@@ -164,8 +164,8 @@ static void test_pinned_part(void)
 
 /* ---- what persists ---- */
 
-/* Tensors that persist and are whole on some axis of the mesh. */
-static int whole_somewhere(const char *suffix)
+/* Tensors whose names hold `part` and that lie so on some axis of the mesh. */
+static int lying(const char *part, char how)
 {
     char path[600];
     size_t i;
@@ -177,14 +177,37 @@ static int whole_somewhere(const char *suffix)
     json_array_foreach(nodes, i, node)
     {
         const char *name = json_string_value(json_object_get(node, "name"));
-        const size_t long_ = strlen(name), end = strlen(suffix);
         const char *lies =
             json_string_value(json_array_get(json_object_get(node, "out"), 0));
-        n += long_ >= end && strcmp(name + long_ - end, suffix) == 0 &&
-             strchr(lies, 'B') != NULL;
+        n += strstr(name, part) != NULL && strchr(lies, how) != NULL;
     }
     json_decref(root);
     return n;
+}
+
+/* Tensors that persist and are whole on some axis of the mesh. */
+static int whole_somewhere(const char *suffix)
+{
+    return lying(suffix, 'B');
+}
+
+/* Gradients are cut from ZeRO-2 on, not below; there they add up as they are
+ * and are reduced once a step. */
+static void test_gradients(void)
+{
+    static const char *const of[] = {"--dp 4", "--dp 2 --tp 1 --pp 2"};
+    for (int k = 0; k < 2; k++)
+        for (int zero = 0; zero <= 3; zero++) {
+            char recipe[100];
+            snprintf(recipe, sizeof recipe, "%s --zero %d --micro-batches 4",
+                     of[k], zero);
+            tap_ok(make(GPT, recipe), "gpt %s", recipe);
+            const int cut = lying(".grad.acc", 'S'),
+                      summed = lying(".grad.acc", 'P');
+            tap_ok(zero < 2 ? cut == 0 && summed > 0 : cut > 0 && summed == 0,
+                   "%d of its gradients are cut, %d wait as they are", cut,
+                   summed);
+        }
 }
 
 /* Every parameter is cut by every rank that there is room for: of a matrix, by
@@ -659,6 +682,7 @@ int main(void)
     test_classes_and_tables();
     test_pinned_part();
     test_persistent();
+    test_gradients();
     test_places();
     test_experts();
     test_layers();
@@ -671,7 +695,7 @@ int main(void)
     test_fixed_without_effect();
     test_heads();
     test_words();
-    cli("calibrate --ranks 4"); /* once: `local` is then known */
+    cli("calibrate"); /* once: `local` is then known */
     test_losses();
     test_unequal_losses();
     cli_end_scratch();

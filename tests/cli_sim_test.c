@@ -103,6 +103,17 @@ static void test_what_if(void)
     refused("--set 'link.bandwith*=2'", "link.bandwidth");
     refused("--set 'link.bandwidth*=1e30'", "must be from");
     refused("--set 'link.bandwidth'", "PATH*=X");
+    refused("--set cores=1", "none that share cores");
+    a = cli("sim \"$D/plan.json\" --set 'device.launch*=1.0000001'");
+    char from[40] = "", to[40] = "";
+    const char *launch = strstr(a->out, "device.launch ");
+    tap_ok(launch &&
+               sscanf(launch, "device.launch %39s -> %39s", from, to) == 2 &&
+               strcmp(from, to) != 0 && !strstr(a->out, " 1 times "),
+           "a small change is told apart from none: %s, %s", from, to);
+    a = cli("sim zoo:gpt");
+    tap_ok(a->status == 2 && strstr(a->err, "zoo:gpt is a MODEL"),
+           "a model is no plan: %s", a->err);
     refused("--set 'link.bandwidth*=2' --timing 1", "--timing 1 was measured");
 }
 
@@ -148,6 +159,13 @@ static void test_goodput(void)
     refused("--mtbf 1 --checkpoint-s -1", "below 0");
 }
 
+static double number_at(const cli_answer *a, const char *list, size_t i,
+                        const char *key)
+{
+    return json_number_value(json_object_get(
+        json_array_get(json_object_get(a->json, list), i), key));
+}
+
 static void test_disturbed(void)
 {
     const double quiet_s = cli_number(cli(SIM), "iteration_s");
@@ -158,8 +176,11 @@ static void test_disturbed(void)
            "the last rank may be it too");
     refused("--straggler 4:2", "ranks 0 to 3");
     refused("--straggler :2", "wants X, or R:X");
-    refused("--straggler 0:0.5", "1 or more");
-    refused("--straggler 0:fast", "1 or more");
+    refused("--straggler 0:0.5", "more than 1");
+    refused("--straggler 0:fast", "more than 1");
+    refused("--straggler 0:1", "changes nothing");
+    refused("--straggler 1", "changes nothing");
+    refused("--jitter 0", "changes nothing");
     cli_answer *a = cli(SIM "--jitter 0.1 --seed 5");
     const double one_s = cli_number(a, "iteration_s");
     tap_near(number_in(a, "jitter", "quiet_iteration_s"), quiet_s, 0,
@@ -170,6 +191,15 @@ static void test_disturbed(void)
              0, "the same seed: the same");
     tap_ok(cli_number(cli(SIM "--jitter 0.1 --seed 6"), "iteration_s") != one_s,
            "another seed: another");
+    cli("plan zoo:mlp --cluster 1x1:a100-sxm4-80g --batch 4 -o "
+        "\"$D/one.json\"");
+    int idle = 0;
+    for (int k = 0; k < 6; k++) {
+        a = cli("sim \"$D/one.json\" --jitter 0.1 --seed %d --json", k);
+        idle += cli_number(a, "bubble") != 0 ||
+                number_at(a, "stages", 0, "idle_s") != 0;
+    }
+    tap_equal_int(idle, 0, "a device alone is never idle, in the mean neither");
     refused("--jitter 3", "at most 2");
     refused("--jitter -1", "below 0");
     refused("--jitter 0.1 --steps 2", "3 at least");
@@ -220,6 +250,84 @@ static void test_chakra(void)
     }
 }
 
+/* Seconds of stages are whole nanoseconds, in the mean over some steps and
+ * ranks: what is less is a residue of rounding. */
+static bool has_residue(const cli_answer *a)
+{
+    static const char *const keys[] = {"busy_s", "comm_s", "exposed_comm_s",
+                                       "idle_s"};
+    size_t i;
+    json_t *stage;
+    json_array_foreach(json_object_get(a->json, "stages"), i,
+                       stage) for (int k = 0; k < 4; k++)
+    {
+        const double s = json_number_value(json_object_get(stage, keys[k]));
+        if (s < 0 || (s > 0 && s < 1e-12))
+            return true;
+    }
+    return cli_number(a, "bubble") < 0;
+}
+
+/* Is the shell's condition true? */
+static bool is(const char *condition)
+{
+    return system(condition) == 0;
+}
+
+/* A folder has the traces of one plan, or is as it was. */
+static void test_chakra_again(unsigned long long seed)
+{
+    static const int ranks[] = {1, 2, 4, 8};
+    for (int i = 0; i < 4; i++)
+        cli("plan zoo:mlp --cluster 1x%d:h100-sxm5-80g --batch 16 --dp %d -o "
+            "\"$D/r%d.json\"",
+            ranks[i], ranks[i], ranks[i]);
+    int before = 0;
+    for (int i = 0; i < 8; i++) {
+        seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+        const int n = ranks[(seed >> 33) % 4];
+        char all[160];
+        snprintf(all, sizeof all, "test $(ls \"$D/again\" | wc -l) = %d",
+                 n + 1);
+        const cli_answer *a = cli("export \"$D/r%d.json\" --to chakra -o "
+                                  "\"$D/again%s\" --json",
+                                  n, i % 2 ? "/" : "");
+        tap_ok(a->status == 0 && is(all) &&
+                   cli_number(a, "removed") == (before > n ? before - n : 0),
+               "%d ranks after %d: a file for each, and the groups", n, before);
+        before = n;
+    }
+    static const char *const rows[][3] = {
+        {"echo a >\"$D/again/plan.9.et\"", "plan.9.et is no trace",
+         "rm \"$D/again/plan.9.et\""},
+        {"mkdir \"$D/again/plan.12.et\"", "plan.12.et is no trace",
+         "rmdir \"$D/again/plan.12.et\""},
+        {"mv \"$D/again/plan.0.et\" \"$D/t\"; ln -s ../t "
+         "\"$D/again/plan.0.et\"",
+         "plan.0.et is no trace",
+         "rm \"$D/again/plan.0.et\"; mv \"$D/t\" \"$D/again/plan.0.et\""},
+        {"ulimit -f 1", "cannot be written", ":"}};
+    tap_ok(is("cp -r \"$D/again\" \"$D/was\""), "as it is before failures");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        /* in a shell of its own: what is wrong, then the command */
+        char command[1200], err[600] = "";
+        snprintf(command, sizeof command,
+                 "(%s; '%s/flowsearch' export \"$D/r2.json\" --to chakra -o "
+                 "\"$D/again\" --db none 2>\"$D/err\"); test $? -ge 2",
+                 rows[i][0], cli_env("FS_BUILDDIR", "."));
+        const bool failed = is(command);
+        cli_slurp("err", err, sizeof err);
+        tap_ok(failed && strstr(err, rows[i][1]) && is(rows[i][2]) &&
+                   is("diff -r \"$D/again\" \"$D/was\""),
+               "nothing has changed after: %s", err);
+    }
+    tap_ok(
+        is("rm \"$D/again/\"*.et") &&
+            cli("export \"$D/r2.json\" --to chakra -o \"$D/again\"")->status ==
+                2,
+        "groups beside no trace may be anybody's");
+}
+
 /* Whatever the plan and the options: sums are what they are of. */
 static void test_random(unsigned long long seed)
 {
@@ -235,6 +343,7 @@ static void test_random(unsigned long long seed)
         "", "--straggler 1:1.5", "--jitter 0.2 --steps 5",
         "--set 'link.bandwidth*=.1'", "--steps 1"};
     int plans = 0, path = 0, exposed = 0, traces = 0, exports = 0;
+    int residues = 0;
     for (int i = 0; i < 12; i++) {
         seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
         const char *recipe = recipes[(seed >> 33) % 7];
@@ -262,6 +371,7 @@ static void test_random(unsigned long long seed)
                           cli_number(a, "exposed_comm_s")) < 1e-9 * all_s);
         const trace_found t = trace_check(in_scratch("any.trace"));
         traces += t.wrong > 0 || t.counters == 0 || t.critical == 0;
+        residues += has_residue(a);
         a = cli("export \"$D/any.json\" --to chakra -o \"$D/any\" --json");
         exports += a->status != 0 || cli_number(a, "files") != 4;
     }
@@ -269,6 +379,7 @@ static void test_random(unsigned long long seed)
     tap_equal_int(path, 0, "their critical paths add up");
     tap_equal_int(exposed, 0, "and what communication is exposed");
     tap_equal_int(traces, 0, "their traces are some");
+    tap_equal_int(residues, 0, "what is left of nothing is 0");
     tap_equal_int(exports, 0, "they have execution traces");
 }
 
@@ -283,6 +394,7 @@ int main(void)
     test_goodput();
     test_disturbed();
     test_chakra();
+    test_chakra_again(seed);
     test_random(seed);
     cli_end_scratch();
     return tap_done();

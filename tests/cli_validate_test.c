@@ -25,6 +25,11 @@
     "V3369,Qi,pretrain,GPT 6.2B,gpt,30,4096,,32,,1024,12,3,4,8,A100-SXM4,80,"  \
     "8,RoCE,1,8,1,1,1F1B,0,none,fp16/bf16 mixed,Megatron-LM,0.8876,,28,GB,"    \
     "ok\n"
+/* The same with other figures, as a neighbour */
+#define BUBBLE_BESIDE                                                          \
+    "b,Qi,pretrain,GPT 6.2B,gpt,30,4096,,32,,1024,24,3,8,8,A100-SXM4,80,"      \
+    "8,RoCE,1,8,1,1,1F1B,0,none,fp16/bf16 mixed,Megatron-LM,1.42,,35,GB,"      \
+    "ok\n"
 #define ONE                                                                    \
     "V2967,DLPerf,pretrain,ResNet-50 v1.5,cnn,,,,,,224x224,224,224,1,1,"       \
     "V100-SXM2,16,8,1x IB EDR 100 Gb/s (MT27700) per node,1,1,1,,,0,none,"     \
@@ -96,8 +101,7 @@ static void test_rows(void)
                isfinite(real(json_object_get(sources, "vTrain"), "mape")),
            "by source");
     a = cli("validate \"$D/t.csv\" --db none --source memory");
-    tap_ok(strstr(a->out, "1 of 1 rows that ran out of it were foreseen") !=
-               NULL,
+    tap_ok(strstr(a->out, "1 of 1 row that ran out of it was foreseen") != NULL,
            "no room for a batch of 48 is foreseen");
     a = cli("validate \"$D/t.csv\" --db none --source Qi -o \"$D/s.svg\"");
     tap_ok(a->status == 0 && strstr(a->out, "drawn"), "a picture is drawn");
@@ -231,6 +235,17 @@ static void test_simulated(void)
              1e-12, "it counts as a source");
     tap_near(real(a->json, "runs_mape"), qi, 1e-12,
              "the average of what ran alone is told as well");
+    a = cli("validate \"$D/t.csv\" --db none");
+    tap_ok(strstr(a->out, "1 of these is another simulator's sums") == NULL &&
+               strstr(a->out, "1 row of these is another simulator's sums, no "
+                              "run; it has no others; averaged over sources "
+                              "without them "),
+           "one row, and no others: said so");
+    put("source_ref,evidence," HEADER
+        "data/ground_truth_single.csv line 2,repo (simulated)," PROFILED);
+    a = cli("validate \"$D/t.csv\" --db none");
+    tap_ok(strstr(a->out, "it has no others; no run is left\n") != NULL,
+           "and where there is no run at all");
     put("source_ref," HEADER "line 2," PROFILED);
     a = cli("validate \"$D/t.csv\" --json --db none");
     tap_ok(real(detail(a, "V0001"), "predicted_s") > 0.372160,
@@ -245,6 +260,27 @@ static void forget_walls(json_t *root)
     json_t *row;
     json_array_foreach(json_object_get(root, "details"), i, row)
         json_object_del(row, "wall_s");
+}
+
+/* What one would say without predicting: twice the batch, twice the time, as
+ * many bytes. */
+static void test_nearest(void)
+{
+    put(HEADER BUBBLE BUBBLE_BESIDE);
+    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    const json_t *qi =
+        json_object_get(json_object_get(a->json, "per_source"), "Qi");
+    tap_near(real(qi, "nearest_row_mape"),
+             (fabs(0.5 * 1.42 / 0.8876 - 1) + fabs(2 * 0.8876 / 1.42 - 1)) / 2,
+             1e-9, "the nearest row's time, by work");
+    tap_near(real(qi, "nearest_row_mem_mape"),
+             (fabs(35.0 / 28 - 1) + fabs(28.0 / 35 - 1)) / 2, 1e-9,
+             "its memory, as it is");
+    put(HEADER BUBBLE);
+    a = cli("validate \"$D/t.csv\" --json --db none");
+    qi = json_object_get(json_object_get(a->json, "per_source"), "Qi");
+    tap_ok(json_is_null(json_object_get(qi, "nearest_row_mem_mape")),
+           "a row alone has none");
 }
 
 static void test_again(void)
@@ -370,6 +406,59 @@ static void test_outputs(void)
            "--residuals of a database: %s", a->err);
 }
 
+/* Eight of llm-foundry's H100s, to whose products a constant is fitted. */
+static void put_fitted(void)
+{
+    char text[8000] = HEADER;
+    for (int k = 0; k < 8; k++) {
+        char row[400];
+        snprintf(row, sizeof row,
+                 "h%d,llm-foundry,pretrain,MPT-1b,gpt,24,2048,8192,16,50368,"
+                 "2048,64,8,1,8,H100-SXM,80,8,,1,1,8,1,none,3,none,amp_bf16,"
+                 "Composer/FSDP+FlashAttention,%g,,,,ok\n",
+                 k, 1 + 0.01 * k);
+        strcat(text, row);
+    }
+    put(text);
+}
+
+/* sim knows of no source: residuals are without what is fitted to one, and
+ * what validate tells and decides is the same as if none were written. */
+static void test_residuals(void)
+{
+    put_fitted();
+    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    json_t *told = json_deep_copy(json_object_get(a->json, "per_source"));
+    const double mape = real(a->json, "mape");
+    const double ratio = real(detail(a, "h0"), "measured_s") /
+                         real(detail(a, "h0"), "predicted_s");
+    a = cli("validate \"$D/t.csv\" --json --db none --residuals \"$D/r\"");
+    tap_equal_int(a->status, 0, "residuals are written: %s", a->err);
+    tap_ok(json_equal(told, json_object_get(a->json, "per_source")) &&
+               real(a->json, "mape") == mape,
+           "and the report is as without: %.17g, %.17g", mape,
+           real(a->json, "mape"));
+    tap_equal_int((int64_t)real(a->json, "residual_rows_anew"), 8,
+                  "rows to whose source something is fitted, once more");
+    char path[700];
+    snprintf(path, sizeof path, "%s/r", cli_scratch);
+    json_t *file = json_load_file(path, 0, NULL);
+    const json_t *first = json_array_get(json_object_get(file, "regimes"), 0);
+    tap_equal_int((int64_t)real(first, "rows"), 8, "all are of a regime");
+    tap_ok(real(first, "low") > 1.02 * ratio,
+           "which is without that constant: low %.3f, as told %.3f",
+           real(first, "low"), ratio);
+    json_decref(file);
+    json_decref(told);
+    char command[200];
+    snprintf(command, sizeof command,
+             "validate \"$D/t.csv\" --db none --residuals \"$D/r\" "
+             "--max-error %.17g",
+             mape * 1.000001);
+    a = cli(command);
+    tap_equal_int(a->status, 0, "so is the verdict of --max-error: %s", a->err);
+}
+
 /* A table as a spreadsheet writes it, with a row that is cut. */
 static void test_spreadsheet(void)
 {
@@ -488,7 +577,7 @@ static void test_order(void)
 static void test_refused(void)
 {
     refuses("", "", "is empty");
-    refuses("id,arch\n", "", "no column 'gpu'");
+    refuses("id,arch\n", "", "no column 'global_batch'");
     refuses(HEADER, "", "has no rows");
     refuses("id;arch;gpu\na;gpt;A100\n", "", "semicolons");
     refuses("id,id\n", "", "stands twice");
@@ -513,10 +602,12 @@ int main(void)
     test_pace();
     test_sources();
     test_simulated();
+    test_nearest();
     test_again();
     test_skips();
     test_nothing();
     test_outputs();
+    test_residuals();
     test_spreadsheet();
     test_frameworks();
     test_hints();

@@ -196,7 +196,7 @@ int main(void)
     test_space();
     test_proof();
     test_statistics();
-    cli("calibrate --ranks 2"); /* once: `local` is then known */
+    cli("calibrate"); /* once: `local` is then known */
     for (size_t m = 0; m < 2; m++) {
         const char *const spec = models[m ? 6 : 0].spec;
         test_chains(spec, "", 1);

@@ -2,7 +2,10 @@
 #include "config.h"
 #include "cost/cost.h"
 
+#include "cost/points.h"
+#include "hw/samples.h"
 #include "ir/rewrite.h"
+#include "plan/boxing.h"
 #include "tap.h"
 
 static fs_arena *arena;
@@ -381,6 +384,44 @@ static void test_widened(double fp16_flops)
     ir_graph_destroy(g);
 }
 
+static bool names(const char *point, const char *collective, fs_err *err)
+{
+    hw_cluster *c = make_cluster();
+    hw_point one = {.what = point, .work = 1, .seconds = 1};
+    hw_collective all = {collective, 2, 1, 1};
+    c->groups[0].device.points = &one;
+    c->groups[0].device.n_points = point != NULL;
+    c->groups[0].collectives = &all;
+    c->groups[0].n_collectives = collective != NULL;
+    return cost_points_check(c, "c.json", err) == FS_OK;
+}
+
+/* Whatever the tables have may be measured; nothing else. */
+static void test_known(void)
+{
+    int32_t missed = 0, taken = 0;
+    fs_err err = {0};
+    for (int k = 0; k < IR_OP_COUNT; k++) {
+        const ir_op_class of = ir_op_class_of((ir_op_kind)k);
+        missed += !names(ir_op_table[k]->name, NULL, &err);
+        missed += !names(ir_op_class_name(of), NULL, &err);
+    }
+    for (int k = 0; k < PLAN_BOX_KINDS; k++)
+        taken += names(NULL, plan_box_name((plan_box_kind)k), &(fs_err){0}) !=
+                 plan_box_is_collective((plan_box_kind)k);
+    missed += !names(HW_PROCESS, NULL, &err) + !names(HW_PING, NULL, &err) +
+              !names(HW_TURN, NULL, &err);
+    tap_equal_int(missed, 0, "points of every op and class: %s", err.text);
+    tap_equal_int(taken, 0, "collectives, and no step that is local");
+    tap_ok(!names("fooop", NULL, &err) && strstr(err.text, "c.json") &&
+               strstr(err.text, "points: what is \"fooop\""),
+           "%s", err.text);
+    err = (fs_err){0};
+    tap_ok(!names(NULL, "foo", &err) && strstr(err.text, "c.json") &&
+               strstr(err.text, "collectives: what is \"foo\""),
+           "%s", err.text);
+}
+
 int main(void)
 {
     arena = fs_arena_create();
@@ -396,6 +437,7 @@ int main(void)
     test_narrow(&n);
     test_widened(0);
     test_widened(4e12);
+    test_known();
     ir_graph_destroy(n.graph);
     fs_arena_destroy(arena);
     return tap_done();

@@ -16,7 +16,7 @@ static const hw_device device = {.name = "d",
 
 static double at(int64_t groups, int64_t rows, int64_t columns, int64_t depth)
 {
-    const ir_product p = {groups, rows, columns, depth};
+    const ir_product p = {groups, rows, columns, depth, 0};
     return cost_product_seconds(&device, &p, 1e14);
 }
 
@@ -79,9 +79,42 @@ static void test_drawn(uint64_t seed)
     tap_equal_int(deeper, 0, "nor does more depth");
 }
 
+/* What begins at 16 bytes, of 2-byte or of 4-byte elements. */
+static void test_aligned(void)
+{
+    static const struct {
+        const char *what;
+        int64_t inner;
+        ir_dtype narrow;
+        bool tf32;
+        double share;
+    } cases[] = {
+        {"16-bit floats in rows of 50,304", 50304, IR_BF16, false, 1},
+        {"in rows of 50,257", 1, IR_BF16, false, .5},
+        {"in rows of 12,564: at 8 bytes", 4, IR_F16, false, .5},
+        {"floats as tf32 in rows of 12,564", 4, IR_F32, true, 1},
+        {"in rows of 30,522", 2, IR_F32, true, .5},
+        {"floats off tensor cores, any rows", 1, IR_F32, false, 1},
+        {"a convolution", 0, IR_BF16, false, 1},
+    };
+    hw_device d = device;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const ir_work work = {.narrow = cases[i].narrow};
+        const ir_product p = {1, 4096, 4096, 4096, cases[i].inner};
+        d.uses_tf32 = cases[i].tf32;
+        d.unaligned_efficiency = .5;
+        tap_near(cost_product_alignment(&d, &work, &p), cases[i].share, 0, "%s",
+                 cases[i].what);
+        d.unaligned_efficiency = 0;
+        tap_near(cost_product_alignment(&d, &work, &p), 1, 0,
+                 "nobody says what that costs");
+    }
+}
+
 int main(void)
 {
     test_closed();
+    test_aligned();
     test_splits();
     test_drawn(61);
     return tap_done();

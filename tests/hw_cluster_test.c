@@ -3,6 +3,7 @@
 #include "hw/cluster.h"
 
 #include "base/json.h"
+#include "hw/curves.h"
 #include "tap.h"
 
 #include <dirent.h>
@@ -274,6 +275,71 @@ static void test_round_trip(void)
     tap_ok(back->digest != c->digest, "another figure, another digest");
 }
 
+/* Of 4 devices of a node, or processes of a host that has 4 seen of it. */
+static fs_status with_collective(int32_t ranks, int32_t cores, fs_err *err,
+                                 hw_cluster **out)
+{
+    hw_cluster *c = open_good("2x4:cpu");
+    hw_collective one = {"all-reduce", ranks, 1e6, 1e-3};
+    c->groups[0].cores_per_node = cores;
+    c->groups[0].collectives = &one;
+    c->groups[0].n_collectives = 1;
+    json_t *root = hw_cluster_to_json(c);
+    fs_status status = hw_cluster_from_json("c.json", root, arena, err, out);
+    json_decref(root);
+    return status;
+}
+
+static void test_collectives(void)
+{
+    hw_cluster *c;
+    fs_err err = {0};
+    tap_equal_int(with_collective(4, 0, &err, &c), FS_OK,
+                  "a collective of all devices of a node");
+    tap_equal_int(
+        hw_cluster_part(c, 1, 2, "part", arena)->groups[0].n_collectives, 0,
+        "which a part of the node has not");
+    tap_ok(with_collective(9, 0, &err, &c) == FS_INVALID &&
+               strstr(err.text, "c.json: groups[0].collectives[0].ranks is 9, "
+                                "outside 2 to 4"),
+           "one of more devices than a node has is refused: %s", err.text);
+    err = (fs_err){0};
+    tap_equal_int(with_collective(9, 2, &err, &c), FS_OK,
+                  "a host may have been measured as more ranks");
+    hw_collectives_fit(&c->groups[0], arena);
+    tap_equal_int(c->groups[0].n_collectives, 0,
+                  "of which it has no use as it is seen");
+}
+
+/* Whose figures they are travels with them and is no figure. */
+static void test_machine(void)
+{
+    hw_cluster *c = open_good("2x4:cpu"), *again;
+    const uint64_t digest = c->digest;
+    fs_err err = {0};
+    c->machine = "0123456789abcdef";
+    c->facts = "a processor, 2 cores";
+    hw_cluster_finish(c);
+    tap_ok(c->digest == digest, "a machine does not change the digest");
+    json_t *root = hw_cluster_to_json(c);
+    hw_cluster_from_json("m.json", root, arena, &err, &again);
+    tap_equal_text(again->machine, c->machine, "it is read as it was written");
+    tap_equal_text(again->facts, c->facts, "and what it is");
+    static const char *const wrong[] = {"", "0123", "0123456789ABCDEF",
+                                        "0123456789abcdeg", "0000000000000000"};
+    int refused = 0;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        err = (fs_err){0};
+        json_object_set_new(root, "machine", json_string(wrong[i]));
+        refused += hw_cluster_from_json("m.json", root, arena, &err, &again) ==
+                       FS_INVALID &&
+                   strstr(err.text, "m.json: machine is ");
+    }
+    tap_equal_int(refused, 5, "what is no fingerprint is refused: %s",
+                  err.text);
+    json_decref(root);
+}
+
 static void test_every_device(void)
 {
     char directory[4200];
@@ -400,6 +466,8 @@ int main(void)
     test_device_figures();
     test_price();
     test_round_trip();
+    test_collectives();
+    test_machine();
     test_every_device();
     test_readme();
     test_pools();

@@ -110,7 +110,11 @@ static void test_refused(fs_arena *arena)
     refused(c, "groups[1].inner.latency*=2", "inner.latency", arena);
     refused(c, "nonsense*=2", "known: ", arena);
     refused(c, "groups[0].outer.latency*=2", "has no figure", arena);
-    refused(c, "nodes*=2", "has no figure", arena);
+    refused(c, "nodes*=2", "cannot change under a plan", arena);
+    refused(c, "groups[0].devices_per_node=4", "cannot change", arena);
+    refused(c, "device.memory_bytes*=2", "no part in a step's time", arena);
+    refused(c, "device.memory*=2", "no part in a step's time", arena);
+    refused(c, "cores=4", "none that share cores", arena);
     refused(c, "link.bandwidth", "PATH*=X", arena);
     refused(c, "*=2", "has no figure", arena);
     refused(c, "=2", "PATH*=X", arena);

@@ -153,13 +153,23 @@ bench-offsets: all tests/bench_offsets
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_offsets
 bench-search: all tests/bench_search tests/make_plain
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_search
+# BENCH_SIM="speed published left-out bytes": these parts alone (tests/bench_sim.py).
+# (By another name: a line that has it is run by `make -n` too.)
+bench_make = $(MAKE)
 bench-sim: all tests/bench_sim
-	@$(AM_TESTS_ENVIRONMENT) tests/bench_sim
-	@echo; echo '## Predictions beside published runs'; echo
-	@$(AM_TESTS_ENVIRONMENT) ./flowsearch validate --db none \
-	  $(srcdir)/datasets/validation/published_runs.csv
-	@echo; echo '## Predictions beside runs on this machine'; echo
-	@$(MAKE) --no-print-directory bench-local
+	@$(AM_TESTS_ENVIRONMENT) \
+	if python3 -c '' 2>/dev/null; then \
+	  MAKE='$(bench_make)' PYTHONDONTWRITEBYTECODE=1 python3 $(srcdir)/tests/bench_sim.py $(srcdir) .; \
+	else \
+	  echo 'python3 is not there: no bounds, no source left out' >&2; \
+	  tests/bench_sim && ./flowsearch validate --db none \
+	    $(srcdir)/datasets/validation/published_runs.csv && \
+	  $(bench_make) --no-print-directory bench-local; \
+	fi
+EXTRA_DIST += tests/bench_sim.py tests/bench_verdicts.py
+CLEANFILES += tests/bench_sim.tsv bench-sim.json
+check_SCRIPTS += tests/bench_verdicts_test.sh
+EXTRA_DIST += tests/bench_verdicts_test.sh tests/bench_verdicts_check.py
 # Some fifteen minutes; broken off, it goes on where it was. Whoever wants it
 # anew takes away bench-local/.
 bench-local: all

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Each source of published runs predicted with no constant that was fitted on
-it: those are set to what data sheets, counts or other sources say.
+it: those of datasets/validation/left_out.json take their place.
 
-    validate_left_out.py FLOWSEARCH DATASETS
+    validate_left_out.py FLOWSEARCH DATASETS [--json FILE]
 """
 import json
 import os
@@ -11,101 +11,111 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
-A100 = ["clusters/a100-sxm4-80g:device", "clusters/a100-sxm4-40g:device"]
-V100 = ["clusters/v100-sxm2-16g:device"]
-H100 = ["clusters/h100-sxm5-80g:device"]
-FSDP = ["frameworks/fsdp:"]
-AS_RUN = {"simulated": True} # what is known of these rows beyond that is forgotten
-
-# 25 to 40 % of an A100's peak (arXiv 2307.08691), of whose products .78 last
-ATTENTION = {"forward": 0.42, "backward": 0.42}
-
-# source: (its name here, what is changed, why)
-LEFT_OUT = [
-    ("VIA-Research/vTrain",
-     [(A100, "matmul_efficiency", 0.76),
-      ("source", "ground_truth_single.csv", AS_RUN)],
-     "A100 by Korthikanti and Qi alone; all rows as what they say they are, runs"),
-    ("mosaicml/llm-foundry",
-     [("source", "llm-foundry", None), (FSDP, "attention_efficiency", ATTENTION),
-      (FSDP, "score_depth", 0), (FSDP, "jitter", 0.01)],
-     "H100 as measured on one (gpu_h100.md); attention as FlashAttention-2's authors tell of the first one; jitter of DeepLearningExamples"),
-    ("Oneflow-Inc/DLPerf",
-     [(V100, "matmul_efficiency", 0.7), ("source", "DLPerf",
-       {"jitter": 0.03, "outer_efficiency": 0.74})],
-     "V100: typical; of the wire 0.74, as NCCL got of 8 x 400 Gb/s between nodes of B200 (stas00/ml-engineering); jitter of llm-foundry"),
-    ("Narayanan et al. SC'21", [], "no constant is fitted on it"),
-    ("Korthikanti et al. MLSys", [], "A100 by vTrain and Qi: the same"),
-    ("Qi et al.", [(A100, "matmul_efficiency", 0.795)],
-     "A100 by vTrain and Korthikanti"),
-    ("NVIDIA/DeepLearningExamples", [("source", "DeepLearning", {"jitter": 0.03})],
-     "jitter of llm-foundry"),
-]
+FOLDERS = ("clusters", "collectives", "frameworks", "validation")
 
 
-def without_constants(source):
-    """Facts stay: which rows it is of, which framework they ran."""
-    return {k: source[k] for k in source if k == "match" or
-            k.startswith("of_") or k in ("instead_of", "framework",
-                                         "host_cores", "fitted_on")}
+def facts_of(source):
+    """Of an entry of sources.json: which rows it is of, what they ran."""
+    return {k: source[k] for k in source
+            if k in ("match", "instead_of", "framework", "host_cores",
+                     "fitted_on") or k.startswith("of_")}
 
 
-def change(root, where, key, value):
-    if where == "source":
-        path = f"{root}/validation/sources.json"
-        with open(path) as f:
-            data = json.load(f)
-        if value is AS_RUN:
-            data["sources"] = [s for s in data["sources"] if key != s["match"]]
-        data["sources"] = [
-            without_constants(s)
-            if key in s["match"] and "fitted_on" in s else s
-            for s in data["sources"]]
-        if value:
-            data["sources"].append(
-                {"match": key, **value, "fitted_on": "elsewhere"})
-        with open(path, "w") as f:
-            json.dump(data, f)
-        return
-    for place in where:
-        name, part = place.split(":")
-        path = f"{root}/{name}.json"
-        with open(path) as f:
-            data = json.load(f)
-        (data[part] if part else data)[key] = value
-        with open(path, "w") as f:
-            json.dump(data, f)
+def forget(sources, match, instead):
+    """Constants fitted on rows of that source; `instead`: theirs now."""
+    left = [facts_of(s) if match in s["match"] and "fitted_on" in s else s
+            for s in sources]
+    if instead:
+        left.append({"match": match, **instead, "fitted_on": "elsewhere"})
+    return left
+
+
+def as_runs(sources, match):
+    """What is known of how those rows came about is forgotten, but that nobody
+    ran them."""
+    left = [s for s in sources if s["match"] != match]
+    left.append({"match": match, "simulated": True, "fitted_on": "elsewhere"})
+    return left
+
+
+def rewrite(path, change):
+    with open(path, encoding="utf-8") as f:
+        data = json.load(f)
+    change(data)
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(data, f)
+
+
+def put(root, one):
+    *parents, last = one["path"].split("/")
+    for name in one["files"]:
+        def change(data):
+            for parent in parents:
+                data = data[parent]
+            data[last] = one["value"]
+        rewrite(f"{root}/{name}.json", change)
+
+
+def apply(root, entry):
+    """To a copy of the data folder."""
+    for one in entry["set"]:
+        put(root, one)
+
+    def change(data):
+        if "as_runs" in entry:
+            data["sources"] = as_runs(data["sources"], entry["as_runs"])
+        if "forget" in entry:
+            data["sources"] = forget(data["sources"], entry["forget"],
+                                     entry.get("instead"))
+    rewrite(f"{root}/validation/sources.json", change)
+
+
+def predict(program, datasets, entry):
+    with tempfile.TemporaryDirectory() as root:
+        for folder in FOLDERS:
+            shutil.copytree(f"{datasets}/{folder}", f"{root}/{folder}")
+        apply(root, entry)
+        out = subprocess.run(
+            [program, "validate", f"{datasets}/validation/published_runs.csv",
+             "--db", "none", "--json", "--source",
+             re.escape(entry["source"])],
+            env={**os.environ, "FS_DATA": root}, stdout=subprocess.PIPE,
+            text=True, check=True).stdout
+    (row,) = json.loads(out)["per_source"].values()
+    return {"source": entry["source"], "why": entry["why"], **row}
+
+
+def left_out(program, datasets, say):
+    """One after the other: each takes all cores."""
+    with open(f"{datasets}/validation/left_out.json", encoding="utf-8") as f:
+        entries = json.load(f)["sources"]
+    rows = []
+    for k, entry in enumerate(entries):
+        begin = time.monotonic()
+        say(f"left out: {entry['source']} ({k + 1} of {len(entries)}) ..")
+        row = predict(program, datasets, entry)
+        rows.append(row)
+        say(f"left out: {entry['source']}: {row['rows']} rows, "
+            f"{100 * row['mape']:.1f} %, {time.monotonic() - begin:.0f} s")
+    return rows
+
+
+def say_there(text):
+    print(text, file=sys.stderr, flush=True)
 
 
 def main():
-    program, datasets = os.path.abspath(sys.argv[1]), sys.argv[2]
-    total, ran = [], []
-    print("| source | rows | error | mean | constants instead |")
-    print("|---|---|---|---|---|")
-    for source, changes, why in LEFT_OUT:
-        with tempfile.TemporaryDirectory() as root:
-            for folder in ("clusters", "collectives", "frameworks",
-                           "validation"):
-                shutil.copytree(f"{datasets}/{folder}", f"{root}/{folder}")
-            for where, key, value in changes:
-                change(root, where, key, value)
-            out = subprocess.run(
-                [program, "validate", f"{datasets}/validation/published_runs.csv",
-                 "--db", "none", "--json", "--source",
-                 re.escape(source)],
-                env={**os.environ, "FS_DATA": root}, capture_output=True,
-                text=True, check=True).stdout
-        row = list(json.loads(out)["per_source"].values())[0]
-        total.append(row["mape"])
-        ran.append(row["runs_mape"])
-        print(f"| {source} | {row['rows']} | {100 * row['mape']:.1f} | "
-              f"{100 * row['bias']:+.1f} | {why} |", flush=True)
-        if row["simulated"]:
-            print(f"| of which runs | {row['rows'] - row['simulated']} | "
-                  f"{100 * row['runs_mape']:.1f} | | |", flush=True)
-    print(f"\naveraged over sources: {100 * sum(total) / len(total):.1f} %; of "
-          f"rows that ran alone {100 * sum(ran) / len(ran):.1f} %")
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                    "..", "..", "tests"))
+    import bench_verdicts
+    rows = left_out(os.path.abspath(sys.argv[1]), sys.argv[2], say_there)
+    print(bench_verdicts.left_out_table(rows))
+    if sys.argv[3:4] == ["--json"]:
+        with open(sys.argv[4], "w", encoding="utf-8") as f:
+            json.dump(rows, f, indent=1)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -72,6 +72,11 @@ void fs_keep_freed(void)
     mallopt(M_MMAP_THRESHOLD, 2 * AT_ONCE);
 }
 
+void fs_return_freed(void)
+{
+    malloc_trim(0);
+}
+
 static size_t usual_room(const fs_arena *arena)
 {
     size_t room = arena->bytes > LEAST_BYTES ? arena->bytes : LEAST_BYTES;

@@ -45,6 +45,9 @@ size_t fs_arena_bytes(const fs_arena *arena); /* handed out so far */
 /* From now on what arenas free stays with the process, for the next ones. Of
  * the whole process, for phases that make and destroy many. */
 void fs_keep_freed(void);
+/* Once, before memory is taken that stays: pages of what was freed so far go
+ * back to the system. */
+void fs_return_freed(void);
 
 /* Growable array in an arena: FS_VEC(int) v = {0}; fs_push(arena, &v, 7); */
 #define FS_VEC(type)                                                           \

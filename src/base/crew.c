@@ -2,6 +2,7 @@
 #include "base/crew.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -20,9 +21,19 @@ typedef struct hand {
     pthread_t thread;
 } hand;
 
+/* Those that this process may use: a container, a batch system or taskset may
+ * have given it fewer than there are. */
+static long usable_cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0
+               ? CPU_COUNT(&set)
+               : sysconf(_SC_NPROCESSORS_ONLN); /* more than a set names */
+}
+
 int32_t fs_crew_hands(void)
 {
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const long cores = usable_cores();
     if (cores < 2)
         return 1;
     return cores < MOST ? (int32_t)cores : MOST;

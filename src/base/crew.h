@@ -8,7 +8,7 @@
  * hand has of its own needs no lock. */
 typedef void fs_crew_job(void *ctx, int32_t hand, int32_t k);
 
-/* As many hands as there are cores to work on, 8 at most. */
+/* As many hands as there are cores that the process may use, 8 at most. */
 int32_t fs_crew_hands(void);
 /* Jobs 0 to n - 1, each once, by `hands` threads at most, begun in that order.
  * Returns when all are done. */

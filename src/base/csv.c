@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 typedef struct reading {
@@ -39,19 +40,34 @@ static fs_status read_all(const char *path, fs_arena *arena, fs_err *err,
     return n == 0 ? FS_OK : fs_fail(err, FS_INVALID, "%s cannot be read", path);
 }
 
+/* Characters of the end of a line here, 0: it is none. "\n", "\r\n" and what
+ * passing a file through such a translation twice makes of it, "\r\r\n", are
+ * one; so is a "\r" alone. */
+static int32_t line_end(const reading *r)
+{
+    const char *p = r->at;
+    while (p < r->end && *p == '\r' && p - r->at < 2)
+        p++;
+    if (p < r->end && *p == '\n')
+        return (int32_t)(p + 1 - r->at);
+    return p > r->at; /* the first of several */
+}
+
 /* Behind its opening quote. */
 static fs_status read_quoted(reading *r, fs_text *out)
 {
     const int32_t begun = r->line;
-    for (; r->at < r->end; r->at++) {
+    while (r->at < r->end) {
+        const int32_t end = line_end(r);
         if (*r->at == '"' && r->at + 1 < r->end && r->at[1] == '"')
             r->at++;
         else if (*r->at == '"') {
             r->at++;
             return FS_OK;
         }
-        r->line += *r->at == '\n';
-        fs_text_add(out, "%c", *r->at);
+        r->line += end > 0;
+        fs_text_add(out, "%c", end ? '\n' : *r->at);
+        r->at += end ? end : 1;
     }
     return fs_fail(r->err, FS_INVALID, "%s:%d: a quote that does not end",
                    r->path, begun);
@@ -88,10 +104,7 @@ static fs_status read_cell(reading *r, const char **out)
 
 static void pass_line(reading *r)
 {
-    if (r->at < r->end && *r->at == '\r')
-        r->at++;
-    if (r->at < r->end && *r->at == '\n')
-        r->at++;
+    r->at += line_end(r);
     r->line++;
 }
 
@@ -110,14 +123,34 @@ static fs_status read_row(reading *r, cells *out)
     return FS_OK;
 }
 
-static fs_status check_names(const reading *r, const cells *names)
+static bool is_blank(char c)
 {
-    for (int32_t i = 0; i < names->n; i++)
-        for (int32_t k = 0; k < i; k++)
-            if (strcmp(names->at[i], names->at[k]) == 0)
+    return c == ' ' || c == '\t';
+}
+
+/* Without blanks around it, which nobody sees. */
+static const char *trim(const char *text, fs_arena *arena)
+{
+    while (is_blank(*text))
+        text++;
+    size_t n = strlen(text);
+    while (n > 0 && is_blank(text[n - 1]))
+        n--;
+    return fs_strndup(arena, text, n);
+}
+
+/* Names that differ by blanks or capitals are one; no name is none. */
+static fs_status take_names(const reading *r, cells *names)
+{
+    for (int32_t i = 0; i < names->n; i++) {
+        names->at[i] = trim(names->at[i], r->arena);
+        for (int32_t k = 0; k < i && names->at[i][0]; k++)
+            if (strcasecmp(names->at[i], names->at[k]) == 0)
                 return fs_fail(r->err, FS_INVALID,
-                               "%s:1: the column '%.80s' stands twice", r->path,
-                               names->at[i]);
+                               "%s:1: the column '%.80s' stands twice: as "
+                               "column %d and as column %d",
+                               r->path, names->at[i], k + 1, i + 1);
+    }
     return FS_OK;
 }
 
@@ -141,7 +174,7 @@ fs_status fs_csv_read(const char *path, fs_arena *arena, fs_err *err,
     if (r.at == r.end)
         return fs_fail(err, FS_INVALID, "%s is empty", path);
     FS_TRY(read_row(&r, &names));
-    FS_TRY(check_names(&r, &names));
+    FS_TRY(take_names(&r, &names));
     while (r.at < r.end) {
         const int32_t line = r.line;
         FS_TRY(read_row(&r, &row));
@@ -160,7 +193,7 @@ fs_status fs_csv_read(const char *path, fs_arena *arena, fs_err *err,
 int32_t fs_csv_column(const fs_csv *table, const char *name)
 {
     for (int32_t k = 0; k < table->n_columns; k++)
-        if (strcmp(table->name[k], name) == 0)
+        if (strcasecmp(table->name[k], name) == 0)
             return k;
     return -1;
 }

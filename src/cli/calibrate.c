@@ -1,7 +1,6 @@
 #include "config.h"
 #include "cli/calibrate.h"
 
-#include "base/hash.h"
 #include "cli/data.h"
 #include "cli/guard.h"
 #include "cli/make_plan.h"
@@ -9,22 +8,18 @@
 #include "cli/tuning.h"
 #include "exec/calibrate.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 enum { MOST_RANKS = 64 }; /* of the pass that outnumbers the cores */
-
-cli_machine cli_machine_of(cli *c, const hw_cluster *probed)
-{
-    cli_machine m;
-    m.facts = fs_printf(c->arena, "%s, %s, flowsearch %s",
-                        hw_host_facts(probed, c->arena),
-                        exec_versions(c->arena), PACKAGE_VERSION);
-    m.digest = fs_hash_text(0, m.facts);
-    fs_hex(m.digest, m.fingerprint);
-    return m;
-}
 
 static bool keeps(const cli *c)
 {
@@ -74,7 +69,8 @@ static fs_status measure_alone(cli *c, const exec_probe_options *options,
     if (exec_world_size(c->world) > now->groups[0].cores_per_node)
         FS_TRY(hw_cluster_open(file, c->data_dir, c->arena, &c->err, &cluster));
     FS_TRY(exec_probe(c->world, options, cluster, c->arena, &c->err));
-    cluster->machine = fs_strdup(c->arena, machine->fingerprint);
+    cluster->machine = machine->fingerprint;
+    cluster->facts = machine->facts;
     hw_cluster_finish(cluster);
     if (exec_world_rank(c->world) != 0)
         return FS_OK;
@@ -154,9 +150,9 @@ static fs_status run_plan(cli *c, const cli_plan *p, int32_t pass,
         /* A process that has run other plans has their remains too. */
         const bool alone = c->args.n_operands == 2;
         const hw_sample of_step =
-            alone ? step_sample(c, p, EXEC_PROCESS, process_bytes(p, &result),
+            alone ? step_sample(c, p, HW_PROCESS, process_bytes(p, &result),
                                 &result, pass)
-                  : step_sample(c, p, EXEC_PACE,
+                  : step_sample(c, p, HW_PACE,
                                 own_seconds(p->plan, result.measured), &result,
                                 pass);
         if (status == FS_OK && (alone || tells_pace(p)))
@@ -187,41 +183,46 @@ static fs_status run_plans(cli *c, int32_t rounds, int32_t pass,
     return status;
 }
 
+/* Rank 0 keeps what all measure, and says what need not be measured. */
+static fs_status open_samples(cli *c, keeping *k, exec_probe_options *options,
+                              int32_t *pass)
+{
+    hw_sample *known = NULL;
+    if (!keeps(c) || exec_world_rank(c->world) != 0)
+        return FS_OK;
+    FS_TRY(store_open(c->args.db, &c->err, &k->db));
+    options->found = keep_samples;
+    options->ctx = k;
+    if (c->args.n_operands > 1)
+        return store_samples_passes(k->db, k->machine, &c->err, pass);
+    FS_TRY(read_samples(c, k->db, k->machine, &known, &options->n_known));
+    options->known = known;
+    return FS_OK;
+}
+
 static fs_status measure(cli *c)
 {
     const int64_t passes = c->args.passes;
     exec_probe_options options = {.passes = passes > 0 ? (int32_t)passes
                                                        : CLI_PASSES};
+    const cli_machine *machine;
     hw_cluster *now;
-    hw_sample *known = NULL;
+    int32_t pass = 0;
     if (!c->args.output)
         return fs_fail(&c->err, FS_INVALID, "a rank measures into -o FILE");
-    FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &now));
-    const cli_machine machine = cli_machine_of(c, now);
-    keeping k = {.machine = machine.digest, .arena = c->arena};
-    if (keeps(c)) {
-        FS_TRY(store_open(c->args.db, &c->err, &k.db));
-        options.found = keep_samples;
-        options.ctx = &k;
-    }
-    fs_status status;
-    int32_t pass = 0;
-    if (c->args.n_operands > 1 && !k.db)
+    if (c->args.n_operands > 1 && !keeps(c))
         return fs_fail(&c->err, FS_INVALID,
                        "a rank that runs plans keeps what it measures in --db");
-    if (c->args.n_operands > 1) {
-        /* A rank that runs a plan has no more in memory than one of `run`. */
-        status = store_samples_passes(k.db, machine.digest, &c->err, &pass);
-        if (status == FS_OK)
-            status = run_plans(c, options.passes, pass, &k);
-    } else {
-        status = k.db ? read_samples(c, k.db, machine.digest, &known,
-                                     &options.n_known)
-                      : FS_OK;
-        options.known = known;
-        if (status == FS_OK)
-            status = measure_alone(c, &options, &machine, now);
-    }
+    FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &now));
+    FS_TRY(cli_machine_here(c, &machine));
+    keeping k = {.machine = machine->digest, .arena = c->arena};
+    fs_status status = exec_world_agree(
+        c->world, open_samples(c, &k, &options, &pass), &c->err);
+    /* A rank that runs a plan has no more in memory than one of `run`. */
+    if (status == FS_OK)
+        status = c->args.n_operands > 1
+                     ? run_plans(c, options.passes, pass, &k)
+                     : measure_alone(c, &options, machine, now);
     store_close(k.db);
     return status;
 }
@@ -234,6 +235,31 @@ fs_status cli_probe_as_rank(cli *c)
 }
 
 /* ---- starting them ---- */
+
+/* A name that the kernel gives to one process at a time, and takes back when it
+ * ends, whatever ends it: nothing lies about that could be stale. */
+fs_status cli_measure_alone(cli *c)
+{
+    struct stat file;
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    if (!c->db || stat(cli_db_path(c), &file) != 0)
+        return FS_OK;
+    const int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1,
+                           "flowsearch-calibrate-%llx-%llx",
+                           (unsigned long long)file.st_dev,
+                           (unsigned long long)file.st_ino);
+    const int held = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const socklen_t length =
+        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    if (held < 0 || bind(held, (struct sockaddr *)&name, length) == 0 ||
+        errno != EADDRINUSE)
+        return FS_OK; /* held until this process ends */
+    close(held);
+    return fs_fail(&c->err, FS_INVALID,
+                   "%s: another calibrate is measuring into it: both would "
+                   "measure a busy machine; wait until it has ended",
+                   cli_db_path(c));
+}
 
 static const char *const *words_of(cli *c, const char *file, int32_t passes,
                                    const char *const *plans)
@@ -255,20 +281,21 @@ static const char *const *words_of(cli *c, const char *file, int32_t passes,
     return words;
 }
 
-static fs_status note_machine(cli *c, const cli_machine *m, const char *host)
+static fs_status note_machine(cli *c, const cli_machine *m)
 {
     if (!c->db)
         return FS_OK;
-    return store_machine(c->db, m->digest, host, m->facts, &c->err);
+    return store_machine(c->db, m->digest, m->host, m->facts, &c->err);
 }
 
 fs_status cli_probe(cli *c, int32_t passes, hw_cluster **out)
 {
+    const cli_machine *machine;
     const char *file;
     hw_cluster *now;
     FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &now));
-    const cli_machine machine = cli_machine_of(c, now);
-    FS_TRY(note_machine(c, &machine, now->host));
+    FS_TRY(cli_machine_here(c, &machine));
+    FS_TRY(note_machine(c, machine));
     FS_TRY(cli_scratch_file(c, "probe.json", &file));
     fs_progress("measuring this machine (%d passes)", passes);
     const char *const *words = words_of(c, file, passes, NULL);
@@ -288,11 +315,10 @@ fs_status cli_probe_plans(cli *c, int32_t passes, const char *const *plans,
 {
     const char *const alone[] = {plans[0], NULL};
     const char *file;
+    const cli_machine *machine;
     hw_sample *samples;
     int32_t n;
-    hw_cluster *now;
-    FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &now));
-    const cli_machine machine = cli_machine_of(c, now);
+    FS_TRY(cli_machine_here(c, &machine));
     FS_TRY(cli_scratch_file(c, "probe.json", &file));
     fs_progress("running plans to measure (%d passes)", passes);
     fs_status status =
@@ -301,7 +327,7 @@ fs_status cli_probe_plans(cli *c, int32_t passes, const char *const *plans,
         status = cli_start_ranks(c, ranks, words_of(c, file, 1, alone));
     fs_progress("%s", "");
     FS_TRY(status);
-    FS_TRY(read_samples(c, c->db, machine.digest, &samples, &n));
+    FS_TRY(read_samples(c, c->db, machine->digest, &samples, &n));
     exec_probe_take(samples, n, &cluster->groups[0], c->arena);
     hw_cluster_finish(cluster);
     return FS_OK;

@@ -3,20 +3,14 @@
 #ifndef FS_CLI_CALIBRATE_H
 #define FS_CLI_CALIBRATE_H
 
-#include "cli/cli.h"
+#include "cli/machine.h"
 #include "hw/samples.h"
-
-/* What figures hold for: processor, cores, memory, kernel, versions of what is
- * measured. */
-typedef struct cli_machine {
-    const char *facts;
-    char fingerprint[17]; /* 16 hex digits */
-    uint64_t digest;
-} cli_machine;
-cli_machine cli_machine_of(cli *c, const hw_cluster *probed);
 
 /* Passes of a machine that is measured by the way, and of `calibrate`. */
 enum { CLI_FEW_PASSES = 2, CLI_PASSES = 5 };
+/* FS_INVALID: another `calibrate` measures into this command's database; both
+ * would have a busy machine, and one would take the other's passes. */
+fs_status cli_measure_alone(cli *c);
 /* On ranks of its own: kernels alone, links. */
 fs_status cli_probe(cli *c, int32_t passes, hw_cluster **out);
 /* Steps of these plans (NULL ends them) on so many ranks, into the database;

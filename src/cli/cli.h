@@ -46,6 +46,8 @@ typedef struct cli {
     bool interrupted;         /* while ranks ran: the command is to end */
     const char *scratch;      /* folder of temporary files, "" while none */
     const char **unfinished;  /* outputs while they are written, up to NULL */
+    const struct cli_machine *here; /* machine.h; NULL: nobody asked yet */
+    FS_VEC(const char *) told_machines;
 } cli;
 
 /* Fills args; FS_INVALID names the flag and the command's usage. *help is set
@@ -54,7 +56,7 @@ fs_status cli_parse(cli *c, int argc, char **argv, bool *help);
 /* Nothing is said. */
 void cli_args_absent(cli_args *args);
 void cli_usage(FILE *out);
-void cli_help(const char *command, FILE *out);
+void cli_help(const cli *c, FILE *out); /* of c->command */
 
 /* "16G", "512MiB", "1e9" -> bytes. */
 fs_status cli_parse_bytes(const char *text, fs_err *err, int64_t *out);

@@ -42,6 +42,62 @@ static fs_status check_operands(cli *c, const char **model,
     return FS_OK;
 }
 
+/* What says how a MODEL is planned; NULL: nothing was said. */
+static const char *of_model(const cli_args *a)
+{
+    const struct {
+        bool said;
+        const char *flag;
+    } flags[] = {{a->batch >= 0, "--batch"},
+                 {a->bind.n > 0, "--bind"},
+                 {a->loss != NULL, "--loss"},
+                 {a->params != NULL, "--params"},
+                 {a->precision != NULL, "--precision"},
+                 {a->optimizer != NULL, "--optimizer"}};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (flags[i].said)
+            return flags[i].flag;
+    return NULL;
+}
+
+static fs_status no_effect(cli *c, const char *flag, const char *why)
+{
+    return fs_fail(&c->err, FS_INVALID, "%s has no effect: %s", flag, why);
+}
+
+/* What is said is done or refused. */
+static fs_status check_options(cli *c, const char *model, bool plans)
+{
+    const cli_args *a = &c->args;
+    const bool keeps = strcmp(cli_db_path(c), "none") != 0;
+    const char *flag = of_model(a);
+    FS_TRY(cli_check_ranks(c));
+    if (a->passes == 0 || a->passes > 1000)
+        return fs_fail(&c->err, FS_INVALID, "--passes must be 1 to 1000");
+    if (!model && flag)
+        return no_effect(c, flag, "it is of a MODEL, and none is named");
+    if (model && a->batch < 1)
+        return fs_fail(&c->err, FS_INVALID,
+                       "calibrate %s wants --batch N, of the plans to measure",
+                       model);
+    if ((model || plans) && !keeps)
+        return fs_fail(&c->err, FS_INVALID,
+                       "what steps of a plan take is kept in the database: "
+                       "calibrate of a MODEL or PLAN wants one (--db none is "
+                       "set)");
+    if (!keeps && !a->output)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--db none without -o FILE: what is measured would be "
+                       "kept nowhere");
+    if (!keeps && a->anew)
+        return no_effect(c, "--anew", "--db none has nothing to forget");
+    if (a->ranks > 0 && !model && !a->output)
+        return no_effect(c, "--ranks",
+                         "it is of the plans of a MODEL, and of the machine "
+                         "that -o FILE says; what is measured is of the host");
+    return FS_OK;
+}
+
 /* Plans must be of one number of ranks of this host. */
 static fs_status check_plans(cli *c, const char *const *plans, int32_t *ranks)
 {
@@ -84,8 +140,9 @@ typedef struct counted {
     int32_t forms, curves;
     int32_t repeated; /* forms of several passes, which tell a deviation */
     double spread;    /* mean of deviation / seconds */
-    int32_t n_doubtful;
-    const hw_point **doubtful; /* [n_doubtful] that deviate most first */
+    int32_t n_doubtful, n_doubtful_links;
+    const hw_point **doubtful; /* [n_doubtful] links, then that deviate most
+                                  first */
 } counted;
 
 /* Deviations of so much of what was measured: the mean says little. */
@@ -96,11 +153,21 @@ static double deviation_of(const hw_point *point)
     return point->deviation_s / point->seconds;
 }
 
+/* Of a message or a meeting: a figure of its own, no form of a kernel. */
+static bool is_link(const hw_point *point)
+{
+    return strcmp(point->what, HW_PING) == 0 ||
+           strcmp(point->what, HW_TURN) == 0;
+}
+
+/* Links first: there are few, and each plan stands on them. */
 static int more_doubtful(const void *a, const void *b)
 {
     const hw_point *x = *(const hw_point *const *)a,
                    *y = *(const hw_point *const *)b;
     const double dx = deviation_of(x), dy = deviation_of(y);
+    if (is_link(x) != is_link(y))
+        return is_link(y) - is_link(x);
     return dx != dy ? (dx < dy) - (dx > dy) : strcmp(x->what, y->what);
 }
 
@@ -110,15 +177,14 @@ static counted count_points(const hw_device *device, fs_arena *arena)
     n.doubtful = fs_new(arena, const hw_point *, device->n_points + 1);
     for (int32_t i = 0; i < device->n_points; i++) {
         const hw_point *point = &device->points[i];
-        if (!point->form) {
-            n.curves++;
+        const bool form = point->form && !is_link(point);
+        n.curves += !point->form;
+        n.forms += form;
+        if (!point->form || !(point->deviation_s > 0)) /* all of one pass */
             continue;
-        }
-        n.forms++;
-        if (!(point->deviation_s > 0)) /* all of one pass */
-            continue;
-        n.repeated++;
-        n.spread += deviation_of(point);
+        n.repeated += form;
+        n.spread += form ? deviation_of(point) : 0;
+        n.n_doubtful_links += !form && deviation_of(point) > DOUBTFUL;
         if (deviation_of(point) > DOUBTFUL)
             n.doubtful[n.n_doubtful++] = point;
     }
@@ -156,7 +222,7 @@ static void tell_doubtful(cli *c, const counted *n)
             json_pack("{s:s, s:f, s:f, s:f, s:i}", "what", point->what, "work",
                       point->work, "seconds", point->seconds, "deviation",
                       deviation_of(point), "times", (int)point->count));
-        if (i >= FEW)
+        if (i >= n->n_doubtful_links + FEW)
             continue;
         report_table_cell(&t, "%s", point->what);
         report_table_cell(&t, "%.4g", point->work);
@@ -168,22 +234,22 @@ static void tell_doubtful(cli *c, const counted *n)
     if (c->args.json || !n->n_doubtful)
         return;
     report_table_print(&t, stdout);
-    printf("%d form%s by more than %.0f %% of %s mean: what is predicted of "
+    printf("%d point%s by more than %.0f %% of %s mean: what is predicted of "
            "them is in doubt; more --passes tell more, --anew begins again\n",
            n->n_doubtful, n->n_doubtful == 1 ? " deviates" : "s deviate",
            100 * DOUBTFUL, n->n_doubtful == 1 ? "its" : "their");
 }
 
-/* Of messages between two ranks: the median over their sizes, of what passes
- * deviate. NAN: one pass tells none. */
-static double link_spread(const hw_device *device)
+/* Of messages between two ranks, or of meetings: the median over their sizes,
+ * of what passes deviate. NAN: one pass tells none. */
+static double link_spread(const hw_device *device, const char *what)
 {
     enum { MOST = 64 };
     double spread[MOST];
     int32_t n = 0;
     for (int32_t i = 0; i < device->n_points && n < MOST; i++) {
         const hw_point *p = &device->points[i];
-        if (strcmp(p->what, EXEC_PING) != 0 || p->count < 2)
+        if (strcmp(p->what, what) != 0 || p->deviation_s <= 0)
             continue;
         int32_t at = n++;
         const double own = deviation_of(p);
@@ -199,6 +265,24 @@ static const char *spread_text(cli *c, double spread)
     return isnan(spread)
                ? "one pass tells no deviation"
                : fs_printf(c->arena, "deviation %.1f %%", 100 * spread);
+}
+
+static const char *turn_text(cli *c, const hw_group *group)
+{
+    char text[32];
+    for (int32_t i = 0; i < group->device.n_points; i++)
+        if (strcmp(group->device.points[i].what, HW_TURN) == 0)
+            return fs_printf(
+                c->arena, "%s longer at a meeting, %s",
+                fs_human_seconds(text, group->turn_s),
+                spread_text(c, link_spread(&group->device, HW_TURN)));
+    return "not measured on so many cores";
+}
+
+static void set_spread(cli *c, const char *key, double spread)
+{
+    json_object_set_new(c->result, key,
+                        isnan(spread) ? json_null() : json_real(spread));
 }
 
 static void row(report_table *t, const char *what, const char *value)
@@ -219,10 +303,9 @@ static void tell(cli *c, const hw_cluster *cluster, const cli_machine *machine)
     json_object_set_new(c->result, "curve_points", json_integer(n.curves));
     json_object_set_new(c->result, "spread",
                         n.repeated ? json_real(n.spread) : json_null());
-    json_object_set_new(c->result, "link_spread",
-                        isnan(link_spread(&group->device))
-                            ? json_null()
-                            : json_real(link_spread(&group->device)));
+    const double pings = link_spread(&group->device, HW_PING);
+    set_spread(c, "link_spread", pings);
+    set_spread(c, "turn_spread", link_spread(&group->device, HW_TURN));
     json_object_set_new(c->result, "machine",
                         json_string(machine->fingerprint));
     json_object_set_new(c->result, "facts", fs_json_string(machine->facts));
@@ -240,15 +323,13 @@ static void tell(cli *c, const hw_cluster *cluster, const cli_machine *machine)
         fs_printf(c->arena, "%s and %s/s between two, %s",
                   fs_human_seconds(a, group->inner.latency_s),
                   fs_human_bytes(b, group->inner.bandwidth_bps),
-                  spread_text(c, link_spread(&group->device))));
-    row(&t, "more ranks than cores",
-        fs_printf(c->arena, "%s longer at a meeting",
-                  fs_human_seconds(a, group->turn_s)));
+                  spread_text(c, pings)));
+    row(&t, "more ranks than cores", turn_text(c, group));
     row(&t, "kernels", deviation_text(c->arena, &n));
     if (!c->args.json)
         report_table_print(&t, stdout);
     tell_doubtful(c, &n);
-    if (n.spread > 0.1 || link_spread(&group->device) > 0.25)
+    if (n.spread > 0.1 || pings > 0.25)
         cli_say(c, "passes differ by more than 10 %%: was this machine busy? "
                    "calibrate --anew measures all of it again\n");
     if (c->db)
@@ -293,32 +374,22 @@ fs_status cli_cmd_calibrate(cli *c)
     const char *const *plans = NULL;
     int32_t ranks;
     hw_cluster *cluster;
+    const cli_machine *machine;
     if (cli_am_rank())
         return cli_probe_as_rank(c);
     FS_TRY(check_operands(c, &model, &plans));
-    FS_TRY(cli_check_ranks(c));
-    if (c->args.passes == 0 || c->args.passes > 1000)
-        return fs_fail(&c->err, FS_INVALID, "--passes must be 1 to 1000");
-    if (model && c->args.batch < 1)
-        return fs_fail(&c->err, FS_INVALID,
-                       "calibrate %s wants --batch N, of the plans to measure",
-                       model);
-    if ((model || plans[0]) && strcmp(cli_db_path(c), "none") == 0)
-        return fs_fail(&c->err, FS_INVALID,
-                       "what steps of a plan take is kept in the database: "
-                       "calibrate of a MODEL or PLAN wants one (--db none is "
-                       "set)");
+    FS_TRY(check_options(c, model, plans[0] != NULL));
     if (c->args.output)
         FS_TRY(cli_check_writable(c, c->args.output));
     FS_TRY(check_plans(c, plans, &ranks));
     if (model)
         FS_TRY(check_model(c, model));
     FS_TRY(cli_begin(c, model, "local"));
+    FS_TRY(cli_measure_alone(c));
     const int32_t passes =
         c->args.passes > 0 ? (int32_t)c->args.passes : CLI_PASSES;
-    FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &cluster));
-    const cli_machine machine = cli_machine_of(c, cluster);
-    FS_TRY(forget(c, &machine));
+    FS_TRY(cli_machine_here(c, &machine));
+    FS_TRY(forget(c, machine));
     FS_TRY(cli_probe(c, passes, &cluster));
     FS_TRY(cli_remember_local(c, cluster));
     if (model)
@@ -329,6 +400,6 @@ fs_status cli_cmd_calibrate(cli *c)
     cli_see_local(c, cluster);
     if (c->args.output)
         FS_TRY(hw_cluster_save(cluster, c->args.output, &c->err));
-    tell(c, cluster, &machine);
+    tell(c, cluster, machine);
     return FS_OK;
 }

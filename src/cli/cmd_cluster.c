@@ -3,13 +3,38 @@
 
 #include "base/clock.h"
 #include "cli/cluster.h"
+#include "cli/machine.h"
 #include "exec/exec.h"
 #include "hw/inside.h"
 
 #include <math.h>
 #include <string.h>
 
-static json_t *device_json(const hw_group *g)
+/* Whose measured figures are, in words; NULL: they do not say. */
+static fs_status name_machine(cli *c, const hw_cluster *cluster,
+                              const char **out)
+{
+    bool own;
+    *out = NULL;
+    if (!cluster->machine)
+        return FS_OK;
+    FS_TRY(cli_machine_is_here(c, cluster, &own));
+    *out =
+        fs_printf(c->arena, "%s machine, %s", own ? "this" : "another",
+                  cli_machine_name(c->arena, cluster->machine, cluster->host));
+    return FS_OK;
+}
+
+/* `of`: name_machine's. A file of figures says where it was made, not where it
+ * is read. */
+static const char *source_of(cli *c, const hw_device *d, const char *of)
+{
+    if (of)
+        return fs_printf(c->arena, "measured on %s", of);
+    return d->source ? d->source : "";
+}
+
+static json_t *device_json(cli *c, const hw_group *g, const char *of)
 {
     const hw_device *d = &g->device;
     return json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:s}",
@@ -18,7 +43,7 @@ static json_t *device_json(const hw_group *g)
                      "fp32_flops", d->fp32_flops, "bf16_flops", d->bf16_flops,
                      "fp16_flops", d->fp16_flops, "matmul_efficiency",
                      d->matmul_efficiency, "launch_s", d->launch_s, "points",
-                     d->n_points, "source", d->source ? d->source : "");
+                     d->n_points, "source", source_of(c, d, of));
 }
 
 static json_t *level_json(const char *level, const hw_link *link, int32_t fan)
@@ -128,7 +153,7 @@ static void say_source(const cli *c, const char *source)
             source[n] ? " .. (all of it: --json)" : "");
 }
 
-static void say_group(const cli *c, const hw_group *g)
+static void say_group(cli *c, const hw_group *g, const char *of)
 {
     const hw_device *d = &g->device;
     char memory[32], rate[32], flops[32];
@@ -157,15 +182,15 @@ static void say_group(const cli *c, const hw_group *g)
     say_reduction(c, "in switches", &g->in_switch);
     if (d->n_points)
         cli_say(c, "  %-14s %d measured points\n", "calibration", d->n_points);
-    if (d->source)
-        say_source(c, d->source);
+    if (d->source || of)
+        say_source(c, source_of(c, d, of));
 }
 
-static json_t *group_json(const hw_group *g)
+static json_t *group_json(cli *c, const hw_group *g, const char *of)
 {
     return json_pack("{s:i, s:i, s:o, s:i, s:o}", "nodes", g->nodes,
                      "devices_per_node", g->devices_per_node, "device",
-                     device_json(g), "cores_per_node", g->cores_per_node,
+                     device_json(c, g, of), "cores_per_node", g->cores_per_node,
                      "inner",
                      level_json("node", &g->inner, g->devices_per_node));
 }
@@ -194,8 +219,9 @@ static void fill_wiring(json_t *result, json_t *groups,
 
 /* `device` is the first group's; of a mixed cluster `groups` tells all, and
  * there is a node level for each. */
-static void fill_json(json_t *result, const hw_cluster *cluster)
+static void fill_json(cli *c, const hw_cluster *cluster, const char *of)
 {
+    json_t *result = c->result;
     const hw_group *first = &cluster->groups[0];
     json_t *levels = json_array(), *groups = json_array();
     if (cluster->n_nodes > 1)
@@ -203,7 +229,7 @@ static void fill_json(json_t *result, const hw_cluster *cluster)
             levels, level_json("cluster", &cluster->outer, cluster->n_nodes));
     for (int32_t g = 0; g < cluster->n_groups; g++) {
         const hw_group *group = &cluster->groups[g];
-        json_array_append_new(groups, group_json(group));
+        json_array_append_new(groups, group_json(c, group, of));
         json_array_append_new(
             levels, level_json("node", &group->inner, group->devices_per_node));
     }
@@ -211,23 +237,26 @@ static void fill_json(json_t *result, const hw_cluster *cluster)
     json_object_set_new(result, "devices", json_integer(cluster->n_devices));
     json_object_set_new(result, "nodes", json_integer(cluster->n_nodes));
     json_object_set_new(result, "levels", levels);
-    json_object_set_new(result, "device", device_json(first));
+    json_object_set_new(result, "device", device_json(c, first, of));
     json_object_set_new(result, "groups", groups);
     fill_wiring(result, groups, cluster);
 }
 
-static void describe(cli *c, const hw_cluster *cluster)
+static fs_status describe(cli *c, const hw_cluster *cluster)
 {
-    fill_json(c->result, cluster);
+    const char *of;
+    FS_TRY(name_machine(c, cluster, &of));
+    fill_json(c, cluster, of);
     cli_say(c, "%s: %d device%s on %d node%s\n", cluster->name,
             cluster->n_devices, cluster->n_devices == 1 ? "" : "s",
             cluster->n_nodes, cluster->n_nodes == 1 ? "" : "s");
     for (int32_t g = 0; g < cluster->n_groups; g++)
-        say_group(c, &cluster->groups[g]);
+        say_group(c, &cluster->groups[g], of);
     if (cluster->n_nodes > 1) {
         say_link(c, "between nodes", &cluster->outer);
         say_fabric(c, cluster);
     }
+    return FS_OK;
 }
 
 static void describe_cuda(cli *c)
@@ -249,8 +278,11 @@ fs_status cli_cmd_cluster(cli *c)
     FS_TRY(cli_cluster_open(c, spec, &cluster));
     FS_TRY(cli_digests(c, 0, cluster->digest, 0));
     cli_keep(c, NULL, cluster);
-    describe(c, cluster);
-    if (cluster->host)
+    FS_TRY(describe(c, cluster));
+    bool here = true; /* of this machine, or probed and not measured */
+    if (cluster->machine)
+        FS_TRY(cli_machine_is_here(c, cluster, &here));
+    if (cluster->host && here)
         describe_cuda(c);
     return FS_OK;
 }

@@ -4,6 +4,7 @@
 #include "cli/compare.h"
 
 #include "base/clock.h"
+#include "cli/machine.h"
 #include "cli/making.h"
 #include "report/report.h"
 
@@ -258,6 +259,10 @@ fs_status cli_cmd_compare(cli *c)
     fs_status status = cli_plan_open(c, k.b.file, &k.b.p);
     if (status == FS_OK) {
         status = check_model(&k);
+        if (status == FS_OK)
+            status = cli_machine_tell(c, k.a.file, k.a.p.cluster);
+        if (status == FS_OK)
+            status = cli_machine_tell(c, k.b.file, k.b.p.cluster);
         if (status == FS_OK)
             status = cli_begin_plan(c, &k.a.p);
         if (status == FS_OK)

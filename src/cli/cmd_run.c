@@ -5,13 +5,14 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "cli/calibrate.h"
 #include "cli/data.h"
+#include "cli/machine.h"
 #include "cli/outcome.h"
 #include "cli/predict.h"
 #include "cli/residuals.h"
 #include "cli/tuning.h"
-#include "exec/calibrate.h"
+#include "exec/exec.h"
+#include "hw/samples.h"
 #include "report/report.h"
 
 #include <errno.h>
@@ -65,23 +66,6 @@ static fs_status check_backend(cli *c)
                    text);
 }
 
-/* The plan runs all the same, but what it is predicted to take is of another
- * processor, or of other libraries. */
-static fs_status warn_of_machine(cli *c, const cli_plan *p)
-{
-    hw_cluster *now;
-    if (!p->cluster->machine || c->quiet || cli_am_rank())
-        return FS_OK;
-    FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &now));
-    const cli_machine machine = cli_machine_of(c, now);
-    if (strcmp(machine.fingerprint, p->cluster->machine) != 0)
-        fs_warn("the plan's figures were measured on another machine (%s) "
-                "than this one (%s: %s): predictions are not of it; plan again "
-                "with --cluster local",
-                p->cluster->machine, machine.fingerprint, machine.facts);
-    return FS_OK;
-}
-
 /* Only a plan for processes of a host can run here. */
 static fs_status check_host(cli *c, const cli_plan *p)
 {
@@ -99,7 +83,8 @@ static fs_status check_host(cli *c, const cli_plan *p)
                        "the plan was made for host %s, this is %s: plan again "
                        "here with --cluster local",
                        p->cluster->host, host);
-    return warn_of_machine(c, p);
+    /* It runs all the same. */
+    return cli_machine_tell(c, c->args.operands[0], p->cluster);
 }
 
 static void show_progress(void *ctx, int64_t step, double loss, double step_s)
@@ -204,7 +189,7 @@ static double predicted_process(const cli_plan *p)
     int32_t n = 0;
     for (int32_t i = 0; i < group->device.n_points; i++) {
         const hw_point *point = &group->device.points[i];
-        if (strcmp(point->what, EXEC_PROCESS) != 0 ||
+        if (strcmp(point->what, HW_PROCESS) != 0 ||
             point->form != p->model.graph->digest)
             continue;
         beside += point->work;
@@ -212,6 +197,30 @@ static double predicted_process(const cli_plan *p)
     }
     beside = n ? beside / n : group->process_bytes;
     return beside > 0 ? beside + (double)planned_peak(p->plan) : 0;
+}
+
+/* Where it ran, and whose figures it was predicted with: `validate` and `sim`
+ * put runs together by them. A rank of the user's own mpirun may be bound to a
+ * part of the machine: it is this one only if it looks like it. */
+static fs_status tell_machines(cli *c, const cli_plan *p)
+{
+    const cli_machine *here;
+    const char *of = p->cluster->machine;
+    bool own;
+    FS_TRY(cli_machine_here(c, &here));
+    FS_TRY(cli_machine_is_here(c, p->cluster, &own));
+    if (own || !cli_am_rank())
+        json_object_set_new(c->result, "machine",
+                            json_string(here->fingerprint));
+    json_object_set_new(c->result, "figures_of",
+                        of ? json_string(of) : json_null());
+    if (!cli_keeps(c) || (!own && cli_am_rank()))
+        return FS_OK;
+    store_machine(c->db, here->digest, here->host, here->facts, &c->late);
+    if (of && !own)
+        store_machine(c->db, strtoull(of, NULL, 16), p->cluster->host,
+                      p->cluster->facts ? p->cluster->facts : "", &c->late);
+    return FS_OK;
 }
 
 static void fill_json(cli *c, const cli_plan *p, const cli_outcome *o,
@@ -452,6 +461,7 @@ static fs_status tell(cli *c, const cli_plan *p, const cli_outcome *o)
     FS_TRY(cli_predict(c, p, &predicted, &sim));
     FS_TRY(cli_residuals_of(c, p, o->result.measured, &residuals));
     fill_json(c, p, o, &sim);
+    FS_TRY(tell_machines(c, p));
     keep(c, p, o, &sim, &residuals);
     final_table(c, p, o, &sim);
     cli_residuals_tell(c, &residuals, o->result.step_median_s);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/cluster.h"
+#include "cli/machine.h"
 #include "cli/predict.h"
 #include "report/report.h"
 
@@ -26,7 +27,9 @@ static fs_status show_plan(cli *c, const char *path, report_drawn *drawn)
 {
     cli_plan p;
     FS_TRY(cli_plan_open(c, path, &p));
-    fs_status status = cli_begin_plan(c, &p);
+    fs_status status = cli_machine_tell(c, path, p.cluster);
+    if (status == FS_OK)
+        status = cli_begin_plan(c, &p);
     if (status == FS_OK)
         cli_tell_unsound(c, &p);
     if (status == FS_OK)

@@ -48,52 +48,55 @@ static fs_status pick_timing(cli *c, const cli_plan *p,
         return fs_fail(&c->err, FS_INVALID,
                        "--timing %s needs the database (--db none is set)",
                        said);
-    FS_TRY(store_timing_read(c->db, run, p->plan, c->arena, &c->err, out));
+    FS_TRY(store_timing_read(c->db, run, p->model.graph, p->plan, c->arena,
+                             &c->err, out));
     cost_timing_meet(p->cost, p->plan, *out);
     return FS_OK;
 }
 
-static json_t *stages_json(const sim_result *sim)
+static json_t *stages_json(const sim_result *sim, const cli_memory *memory)
 {
     json_t *list = json_array();
     for (int32_t s = 0; s < sim->n_stages; s++) {
         const sim_stage *stage = &sim->stages[s];
         json_array_append_new(
-            list,
-            json_pack("{s:i, s:f, s:f, s:f, s:f, s:I}", "stage", s, "busy_s",
-                      stage->busy_s, "comm_s", stage->comm_s, "exposed_comm_s",
-                      stage->exposed_comm_s, "idle_s", stage->idle_s,
-                      "peak_bytes", (json_int_t)stage->peak_bytes));
+            list, json_pack("{s:i, s:f, s:f, s:f, s:f, s:I}", "stage", s,
+                            "busy_s", stage->busy_s, "comm_s", stage->comm_s,
+                            "exposed_comm_s", stage->exposed_comm_s, "idle_s",
+                            stage->idle_s, "peak_bytes",
+                            (json_int_t)cli_memory_of_stage(memory, s)));
     }
     return list;
 }
 
 /* Devices that do the same, as `peak_bytes` counts them: they may have several
  * stages. */
-static json_t *roles_json(const plan *p)
+static json_t *roles_json(const cli_memory *memory)
 {
     json_t *list = json_array();
-    for (int32_t i = 0; i < p->n_roles; i++) {
-        const plan_role *role = &p->roles[i];
+    for (int32_t i = 0; i < memory->n; i++) {
+        const cli_holding *h = &memory->of[i];
+        const plan_role *role = h->role;
         json_t *stages = json_array();
         for (int32_t k = 0; k < role->n_chunks; k++)
             json_array_append_new(stages, json_integer(role->stages[k]));
-        json_array_append_new(list, json_pack("{s:o, s:i, s:i, s:I}", "stages",
-                                              stages, "first_device",
-                                              role->first_rank, "devices",
-                                              role->n_ranks, "peak_bytes",
-                                              (json_int_t)role->arena_bytes));
+        json_t *row =
+            json_pack("{s:o, s:i, s:i, s:I}", "stages", stages, "first_device",
+                      role->first_rank, "devices", role->n_ranks, "peak_bytes",
+                      (json_int_t)h->peak_bytes);
+        json_object_set_new(row, "limit_bytes",
+                            h->limit_bytes > 0 ? json_integer(h->limit_bytes)
+                                               : json_null());
+        json_array_append_new(list, row);
     }
     return list;
 }
 
-static void describe(cli *c, const cli_plan *p, const sim_result *sim)
+static void describe(cli *c, const cli_plan *p, const sim_result *sim,
+                     const cli_memory *memory)
 {
     cli_rates rates = cli_rates_of(p, sim->iteration_s);
-    json_t *r = c->result, *peaks = json_array();
-    for (int32_t i = 0; i < p->plan->n_roles; i++)
-        json_array_append_new(peaks,
-                              json_integer(p->plan->roles[i].arena_bytes));
+    json_t *r = c->result;
     json_object_set_new(r, "iteration_s", json_real(sim->iteration_s));
     json_object_set_new(r, "samples_per_s", json_real(rates.samples_per_s));
     json_object_set_new(r, "tokens_per_s",
@@ -105,11 +108,11 @@ static void describe(cli *c, const cli_plan *p, const sim_result *sim)
     json_object_set_new(r, "mfu", json_real(rates.mfu));
     json_object_set_new(r, "bubble", json_real(sim->bubble));
     json_object_set_new(r, "exposed_comm_s", json_real(sim->exposed_comm_s));
-    json_object_set_new(r, "peak_bytes", peaks);
+    cli_memory_json(c, memory);
     json_object_set_new(r, "events", json_integer(sim->events));
     json_object_set_new(r, "wall_s", json_real(sim->wall_s));
-    json_object_set_new(r, "stages", stages_json(sim));
-    json_object_set_new(r, "roles", roles_json(p->plan));
+    json_object_set_new(r, "stages", stages_json(sim, memory));
+    json_object_set_new(r, "roles", roles_json(memory));
     char a[32], b[32], d[32], tokens[48] = "";
     cli_say_digest(c, p);
     if (!isnan(rates.tokens_per_s))
@@ -136,26 +139,39 @@ static const char *stages_text(cli *c, const plan_role *role)
     return text.at;
 }
 
-static void stage_table(cli *c, const cli_plan *p, const sim_result *sim)
+/* Of a framework's memory what it has allocated, and its process. */
+static void stage_table(cli *c, const sim_result *sim, const cli_memory *memory)
 {
-    static const char *const header[] = {"stage",     "ranks",   "busy",
-                                         "comm",      "exposed", "idle",
-                                         "peak live", "arena"};
-    report_table t = {.arena = c->arena, .n_columns = 8, .header = header};
-    for (int32_t i = 0; i < p->plan->n_roles; i++) {
-        const plan_role *role = &p->plan->roles[i];
-        const sim_stage *s = &sim->stages[role->stages[0]];
+    const char *const header[] = {
+        "stage",
+        "ranks",
+        "busy",
+        "comm",
+        "exposed",
+        "idle",
+        memory->by ? "allocated" : "peak live",
+        memory->by ? "process" : "arena",
+        "it has",
+    };
+    report_table t = {.arena = c->arena, .n_columns = 9, .header = header};
+    for (int32_t i = 0; i < memory->n; i++) {
+        const cli_holding *h = &memory->of[i];
+        const sim_stage *s = &sim->stages[h->role->stages[0]];
         char text[32];
-        report_table_cell(&t, "%s", stages_text(c, role));
-        report_table_cell(&t, "%d", role->n_ranks);
+        report_table_cell(&t, "%s", stages_text(c, h->role));
+        report_table_cell(&t, "%d", h->role->n_ranks);
         report_table_cell(&t, "%s", fs_human_seconds(text, s->busy_s));
         report_table_cell(&t, "%s", fs_human_seconds(text, s->comm_s));
         report_table_cell(&t, "%s", fs_human_seconds(text, s->exposed_comm_s));
         report_table_cell(&t, "%s", fs_human_seconds(text, s->idle_s));
         report_table_cell(&t, "%s",
-                          fs_human_bytes(text, (double)s->peak_bytes));
+                          fs_human_bytes(text, (double)h->live_bytes));
         report_table_cell(&t, "%s",
-                          fs_human_bytes(text, (double)role->arena_bytes));
+                          fs_human_bytes(text, (double)h->peak_bytes));
+        report_table_cell(&t, "%s",
+                          h->limit_bytes > 0
+                              ? fs_human_bytes(text, (double)h->limit_bytes)
+                              : "?");
     }
     if (!c->args.json)
         report_table_print(&t, stdout);
@@ -281,22 +297,25 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     cli_interval interval;
     if (predicted)
         FS_TRY(cli_interval_of(c, &p, c->args.framework, &interval));
-    describe(c, &p, &sim);
+    const cli_memory memory = cli_memory_of(c, &p, f, &sim);
+    describe(c, &p, &sim, &memory);
     if (predicted) {
         cli_tell_evidence(c, &p, timing);
         cli_interval_tell(c, &interval, sim.iteration_s);
     }
-    cli_tell_framework(c, &p, &framework);
+    if (f)
+        cli_tell_framework(c, &p, &memory);
     if (cli_has_what_if(c))
         cli_tell_what_if(c, &changes, unchanged_s, sim.iteration_s);
     FS_TRY(ask_jitter(c, &p, f, options, &sim));
     cli_tell_cores(c, p.cluster);
-    stage_table(c, &p, &sim);
+    stage_table(c, &sim, &memory);
     if (c->args.critical)
         cli_tell_critical(c, &p, timing, &trace, &sim);
     cli_tell_goodput(c, &p, sim.iteration_s);
     keep_figures(c, &sim, unchanged_s);
-    return write_trace(c, &p, &trace);
+    FS_TRY(write_trace(c, &p, &trace));
+    return cli_memory_verdict(c, &memory);
 }
 
 fs_status cli_cmd_sim(cli *c)

@@ -47,20 +47,25 @@ static void predict_paced(void *ctx, int32_t hand, int32_t k)
                          v->arenas[hand], &v->paced[i]);
 }
 
-static void predict_all(validating *v)
+static void predict_asked(validating *v, fs_crew_job *job)
 {
     const int32_t hands = fs_crew_hands();
     v->arenas = fs_new(v->c->arena, fs_arena *, hands);
     for (int32_t h = 0; h < hands; h++)
         v->arenas[h] = fs_arena_create();
     fs_keep_freed();
-    fs_crew_run(predict_one, v, hands, v->n_asked);
+    fs_crew_run(job, v, hands, v->n_asked);
     fs_progress("%s", "");
-    validate_find_anchors(v->cases, v->n, v->predicted);
-    fs_crew_run(predict_paced, v, hands, v->n_asked);
-    validate_tell_from(v->cases, v->n, v->paced, v->predicted);
     for (int32_t h = 0; h < hands; h++)
         fs_arena_join(v->c->arena, v->arenas[h]);
+}
+
+static void predict_all(validating *v)
+{
+    predict_asked(v, predict_one);
+    validate_find_anchors(v->cases, v->n, v->predicted);
+    predict_asked(v, predict_paced);
+    validate_tell_from(v->cases, v->n, v->paced, v->predicted);
 }
 
 /* Rows of --source alone. */
@@ -155,18 +160,63 @@ static const char *device_of(const char *cluster)
     return colon ? colon + 1 : cluster;
 }
 
+/* A row told from another says less than it seems, one that nobody ran
+ * nothing. */
+static bool has_residual(const validating *v, int32_t i)
+{
+    return !isnan(validate_error(&v->cases[i], &v->predicted[i])) &&
+           v->predicted[i].anchor < 0 && !v->cases[i].simulated;
+}
+
+/* Whether anything is fitted to the row's source. */
+static bool is_fitted(const validate_case *as_told, const validate_case *as_sim)
+{
+    return as_told->source != as_sim->source ||
+           as_told->outer_efficiency != as_sim->outer_efficiency ||
+           (as_told->framework &&
+            as_told->framework->jitter != as_sim->framework->jitter);
+}
+
+/* Rows as `sim` has them, in cases and predictions of their own: the report is
+ * the same whether residuals are written or not. */
+static void predict_as_sim(const validating *v, validating *out)
+{
+    cli *c = v->c;
+    const size_t n = (size_t)v->n;
+    *out = (validating){
+        .c = c,
+        .frameworks = v->frameworks,
+        .n = v->n,
+        .cases = fs_memdup(c->arena, v->cases, n * sizeof *v->cases),
+        .predicted =
+            fs_memdup(c->arena, v->predicted, n * sizeof *v->predicted),
+        .asked = fs_new(c->arena, int32_t, v->n)};
+    out->frameworks.as_sim = true;
+    for (int32_t i = 0; i < v->n; i++) {
+        if (!has_residual(v, i))
+            continue;
+        validate_understand(v->cases[i].row, c->data_dir, &out->frameworks,
+                            c->arena, &out->cases[i]);
+        if (is_fitted(&v->cases[i], &out->cases[i]))
+            out->asked[out->n_asked++] = i;
+    }
+    predict_asked(out, predict_one);
+}
+
 /* What predictions of the same regimes are worth, for those to come. */
-static fs_status write_residuals(cli *c, const validating *v)
+static fs_status write_residuals(cli *c, const validating *told)
 {
     const char *file = c->args.residuals;
-    cost_measured *runs = fs_new(c->arena, cost_measured, v->n + 1);
+    validating v;
+    cost_measured *runs = fs_new(c->arena, cost_measured, told->n + 1);
     cost_residuals made;
     int32_t n = 0;
-    for (int32_t i = 0; i < v->n; i++) {
-        const validate_case *t = &v->cases[i];
-        const double error = validate_error(t, &v->predicted[i]);
-        if (isnan(error) || v->predicted[i].anchor >= 0 || t->simulated)
-            continue; /* told from another row: it says less than it seems */
+    predict_as_sim(told, &v);
+    for (int32_t i = 0; i < v.n; i++) {
+        const validate_case *t = &v.cases[i];
+        const double error = validate_error(t, &v.predicted[i]);
+        if (!has_residual(told, i) || isnan(error))
+            continue;
         const int64_t per_node = t->row->gpus_per_node;
         const int32_t devices = (int32_t)t->row->gpus;
         const bool one = per_node <= 0 ? devices <= 8 : devices <= per_node;
@@ -187,10 +237,18 @@ static fs_status write_residuals(cli *c, const validating *v)
     const fs_status status = fs_json_save(root, file, &c->err);
     json_decref(root);
     FS_TRY(status);
-    cli_say(c,
-            "residuals       of %d regimes, predicted as sim does, without "
-            "what is fitted to sources: %s\n",
-            made.n, file);
+    json_object_set_new(c->result, "residual_regimes", json_integer(made.n));
+    json_object_set_new(c->result, "residual_rows", json_integer(n));
+    json_object_set_new(c->result, "residual_rows_anew",
+                        json_integer(v.n_asked));
+    cli_say(c, "residuals       of %d regimes of %d rows: %s\n", made.n, n,
+            file);
+    if (v.n_asked)
+        cli_say(c,
+                "                %d of these predicted once more as sim does, "
+                "without what is fitted to their source; all above is with "
+                "it\n",
+                v.n_asked);
     return FS_OK;
 }
 
@@ -237,9 +295,9 @@ fs_status cli_cmd_validate(cli *c)
     validating v = {.c = c};
     FS_TRY(validate_open_frameworks(c->data_dir, c->arena, &c->err,
                                     &v.frameworks));
-    v.frameworks.as_sim = c->args.residuals != NULL;
     FS_TRY(pick_rows(c, &table, &v));
     FS_TRY(cli_begin(c, NULL, NULL));
+    validate_tell_unknown(c, &table);
     predict_all(&v);
     const validate_scores s =
         validate_score_all(v.cases, v.predicted, v.n, c->arena);

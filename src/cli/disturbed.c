@@ -33,9 +33,14 @@ static fs_status read_straggler(cli *c, const cli_plan *p, sim_options *out)
     const double x = strtod(factor, &end);
     if (end == factor || *end || !(x >= 1 && x <= MOST_SLOWER))
         return fs_fail(&c->err, FS_INVALID,
-                       "--straggler %s: 1 or more is wanted (%g at most), as "
+                       "--straggler %s: more than 1 is wanted (%g at most), as "
                        "many times slower the rank computes",
                        said, MOST_SLOWER);
+    if (x == 1)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--straggler %s: that changes nothing: it would compute "
+                       "as fast as the others",
+                       said);
     const plan_role *last = &p->plan->roles[p->plan->n_roles - 1];
     const int32_t ranks = last->first_rank + last->n_ranks;
     if (rank < 0 || rank >= ranks)
@@ -55,6 +60,10 @@ fs_status cli_read_disturbed(cli *c, const cli_plan *p, sim_options *out)
                        "--jitter %g: a relative deviation of at most %g is "
                        "taken",
                        jitter, MOST_JITTER);
+    if (c->args.jitter == 0) /* NAN: it was not asked for */
+        return fs_fail(&c->err, FS_INVALID,
+                       "--jitter 0: that changes nothing: steps without jitter "
+                       "are alike");
     if (jitter > 0 && out->steps < 3)
         return fs_fail(&c->err, FS_INVALID,
                        "--steps %lld with --jitter: 3 at least, for the first "

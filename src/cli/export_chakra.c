@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "cli/guard.h"
 #include "report/chakra.h"
 
 #include <errno.h>
@@ -11,7 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void tell(cli *c, const report_chakra *done)
+enum { MOST_STAGINGS = 100 }; /* left by killed processes */
+
+static void tell(cli *c, const report_chakra *done, int32_t removed)
 {
     json_t *list = json_array();
     char text[32];
@@ -24,12 +27,23 @@ static void tell(cli *c, const report_chakra *done)
     json_object_set_new(c->result, "nodes", json_integer(done->nodes));
     json_object_set_new(c->result, "groups", json_integer(done->groups));
     json_object_set_new(c->result, "bytes", json_integer(done->bytes));
+    json_object_set_new(c->result, "removed", json_integer(removed));
     json_object_set_new(c->result, "inexpressible", list);
     cli_say(c,
-            "%s: plan.0.et to plan.%d.et, %lld nodes of one step, %s; "
-            "comm_group.json, %d groups\n",
-            c->args.output, done->files - 1, (long long)done->nodes,
-            fs_human_bytes(text, (double)done->bytes), done->groups);
+            "%s: plan.0.et%s, %lld node%s of one step, %s; comm_group.json, %d "
+            "group%s\n",
+            c->args.output,
+            done->files > 1
+                ? fs_printf(c->arena, " to plan.%d.et", done->files - 1)
+                : "",
+            (long long)done->nodes, done->nodes == 1 ? "" : "s",
+            fs_human_bytes(text, (double)done->bytes), done->groups,
+            done->groups == 1 ? "" : "s");
+    if (removed)
+        cli_say(c,
+                "%d trace%s of a former export, of ranks that this plan has "
+                "not, removed\n",
+                removed, removed == 1 ? "" : "s");
     if (done->halos)
         cli_say(c, "%d exchanges of halos a rank stand there as all-to-all\n",
                 done->halos);
@@ -57,22 +71,62 @@ fs_status cli_check_chakra(cli *c)
     return FS_OK;
 }
 
+/* A new folder, where all is written first: within DIR, if that is there, else
+ * beside it, to become DIR. It goes with whatever is still in it when the
+ * command ends, however it ends (c->scratch). */
+static fs_status open_staging(cli *c, bool there, const char **out)
+{
+    const char *dir = c->args.output, *name;
+    size_t n = strlen(dir);
+    bool made;
+    int why, k = 0;
+    while (n > 1 && dir[n - 1] == '/')
+        n--;
+    cli_guard_stop(c);
+    do { /* never one that was there */
+        name = fs_printf(c->arena, "%.*s%s.%d.%d.tmp", (int)n, dir,
+                         there ? "/unfinished" : "", (int)getpid(), k);
+        made = mkdir(name, 0777) == 0;
+        why = errno;
+    } while (!made && why == EEXIST && k++ < MOST_STAGINGS);
+    if (made)
+        c->scratch = name;
+    cli_guard_start(c);
+    *out = name;
+    return made ? FS_OK : fs_write_fail(dir, why, &c->err);
+}
+
+/* A new folder is there with all that is in it, or not at all. */
+static fs_status put(cli *c, const char *staging, bool there, int32_t n_ranks,
+                     int32_t *removed)
+{
+    const char *dir = c->args.output;
+    *removed = 0;
+    if (there)
+        return report_chakra_place(staging, dir, n_ranks, &c->err, removed);
+    return rename(staging, dir) == 0 ? FS_OK
+                                     : fs_write_fail(dir, errno, &c->err);
+}
+
 fs_status cli_export_chakra(cli *c, const cli_plan *p)
 {
     report_chakra done;
     plan_report report = {0};
-    const char *dir = c->args.output;
+    struct stat at;
+    const char *dir = c->args.output, *staging;
+    const plan_role *last = &p->plan->roles[p->plan->n_roles - 1];
+    const int32_t n_ranks = last->first_rank + last->n_ranks;
+    const bool there = stat(dir, &at) == 0;
+    int32_t removed;
     FS_TRY(cli_plan_prove(c, p, &report)); /* or its traces would stall */
-    const bool made = mkdir(dir, 0777) == 0;
-    if (!made && (errno != EEXIST || access(dir, W_OK) != 0))
-        return fs_write_fail(dir, errno, &c->err);
+    if (there)
+        FS_TRY(report_chakra_check(dir, n_ranks, &c->err));
     const plan_timing *timing =
         cost_timing(p->cost, p->model.graph, p->plan, c->arena);
-    const fs_status status = report_chakra_write(p->model.graph, p->plan,
-                                                 timing, dir, &c->err, &done);
-    if (status == FS_OK)
-        tell(c, &done);
-    else if (made)
-        rmdir(dir); /* unless something is in it */
-    return status;
+    FS_TRY(open_staging(c, there, &staging));
+    FS_TRY(report_chakra_write(p->model.graph, p->plan, timing, staging,
+                               &c->err, &done));
+    FS_TRY(put(c, staging, there, n_ranks, &removed));
+    tell(c, &done, removed);
+    return FS_OK;
 }

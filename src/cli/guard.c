@@ -15,9 +15,9 @@ struct cli_guard {
     pid_t process;
     bool running;
     atomic_bool stopping;
-    atomic_bool asks_first, stop; /* what the first one does; did it? */
+    atomic_bool asks_first, stop;     /* what the first one does; did it? */
     const atomic_bool *_Atomic there; /* is there a plan? NULL: nobody asks */
-    atomic_int asked;             /* which */
+    atomic_int asked;                 /* which */
     sigset_t held, before;
     const cli *of;
 };
@@ -123,6 +123,7 @@ static void *watch(void *arg)
     /* Last: the command may be making one until then. */
     for (int i = 0; c->unfinished[i]; i++)
         unlink(c->unfinished[i]);
+    fs_scratch_remove(c->scratch);
     _exit(FS_FAULT);
 }
 

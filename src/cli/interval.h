@@ -19,7 +19,9 @@ typedef struct cli_interval {
 fs_status cli_interval_of(cli *c, const cli_plan *p, const char *framework,
                           cli_interval *out);
 /* The seconds that eight of ten of these would have taken, as a line and
- * "interval": {low_s, high_s, rows, of}; else why not, "interval_unknown". */
+ * "interval": {low_s, median_s, high_s, low, median, high, has_predicted, rows,
+ * of}; where the prediction itself is not among them (has_predicted) the line
+ * says so. Else why not, "interval_unknown". */
 void cli_interval_tell(cli *c, const cli_interval *interval,
                        double iteration_s);
 

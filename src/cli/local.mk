@@ -2,7 +2,7 @@ bin_PROGRAMS += flowsearch
 flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/commands.def src/cli/options.def src/cli/model.c src/cli/sizes.c src/cli/sizes.h src/cli/part.c src/cli/part.h src/cli/compressed.c \
   src/cli/compressed.h \
-  src/cli/cluster.c src/cli/cluster.h src/cli/calibrate.c src/cli/calibrate.h src/cli/ranks.c src/cli/ranks.h src/cli/guard.c src/cli/mapping.c \
+  src/cli/cluster.c src/cli/cluster.h src/cli/machine.c src/cli/machine.h src/cli/calibrate.c src/cli/calibrate.h src/cli/ranks.c src/cli/ranks.h src/cli/guard.c src/cli/mapping.c \
   src/cli/guard.h src/cli/plan_file.c \
   src/cli/places.c src/cli/places.h src/cli/predict.c src/cli/predict.h src/cli/interval.c src/cli/interval.h src/cli/keep.c src/cli/tuning.c src/cli/tuning.h \
   src/cli/outcome.c src/cli/outcome.h src/cli/residuals.c src/cli/residuals.h src/cli/skipped.c src/cli/data.c src/cli/data.h \
@@ -10,12 +10,13 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/hunt.c src/cli/compact.c src/cli/schedules.c src/cli/ahead.c src/cli/rank.c src/cli/again.c src/cli/states.c src/cli/states.h src/cli/front.c src/cli/idle.c src/cli/misfit.c src/cli/tell_plan.c src/cli/cmd_model.c \
   src/cli/cmd_cluster.c src/cli/cmd_search.c src/cli/cmd_plan.c src/cli/cmd_sweep.c src/cli/tell_sweep.c src/cli/sweep.h \
   src/cli/cmd_check.c src/cli/cmd_explain.c src/cli/explain.h src/cli/explain_next.c src/cli/explain_op.c src/cli/explain_stage.c src/cli/cmd_compare.c \
-  src/cli/compare.h src/cli/compare_costs.c src/cli/compare_ops.c src/cli/cmd_sim.c src/cli/simulate.h src/cli/critical.c src/cli/what_if.c src/cli/sim_framework.c src/cli/goodput.c src/cli/disturbed.c \
+  src/cli/compare.h src/cli/compare_costs.c src/cli/compare_ops.c src/cli/cmd_sim.c src/cli/simulate.h src/cli/critical.c src/cli/what_if.c src/cli/sim_framework.c src/cli/sim_memory.c src/cli/goodput.c src/cli/disturbed.c \
   src/cli/cmd_run.c src/cli/cmd_show.c src/cli/cmd_calibrate.c \
   src/cli/conformance.h src/cli/conformance_train.c \
   src/cli/conformance_plan.c src/cli/conformance_infer.c src/cli/conformance_ops.c src/cli/cmd_conformance.c src/cli/cmd_runs.c \
-  src/cli/validate.h src/cli/validate_row.c src/cli/validate_case.c \
-  src/cli/validate_predict.c src/cli/validate_score.c src/cli/validate_score.h src/cli/validate_tell.c src/cli/validate_runs.c src/cli/cmd_validate.c \
+  src/cli/validate.h src/cli/validate_columns.def src/cli/validate_row.h src/cli/validate_row.c src/cli/validate_options.c src/cli/validate_reader.h src/cli/validate_case.c \
+  src/cli/validate_measured.c src/cli/validate_network.c src/cli/validate_cluster.c src/cli/validate_recipe.c src/cli/validate_source.c \
+  src/cli/validate_predict.c src/cli/validate_score.c src/cli/validate_score.h src/cli/validate_tell.c src/cli/validate_runs.c src/cli/validate_machines.c src/cli/validate_machines.h src/cli/cmd_validate.c \
   src/cli/cmd_export.c src/cli/export.h src/cli/export_chakra.c src/cli/cmd_solve.c
 flowsearch_LDADD = $(onnx_libs) $(zoo_libs) $(search_libs) $(sim_libs) \
   $(exec_libs) $(report_libs) $(hw_libs) $(ir_libs)
@@ -62,13 +63,21 @@ tests_cli_sim_test_SOURCES = tests/cli_sim_test.c tests/trace_valid.h \
   tests/run_cli.h tests/tap.h
 tests_cli_sim_test_LDADD = $(JANSSON_LIBS) -lm
 EXTRA_DIST += datasets/iopddl datasets/measurements
-check_PROGRAMS += tests/cli_validate_test tests/cli_framework_test
+check_PROGRAMS += tests/cli_validate_test tests/cli_rows_test tests/cli_framework_test
+tests_cli_rows_test_SOURCES = tests/cli_rows_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_rows_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_framework_test_SOURCES = tests/cli_framework_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_framework_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_validate_test_SOURCES = tests/cli_validate_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_validate_test_LDADD = $(JANSSON_LIBS) -lm
+check_PROGRAMS += tests/cli_replay_test
+tests_cli_replay_test_SOURCES = tests/cli_replay_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_replay_test_CPPFLAGS = $(AM_CPPFLAGS) $(SQLITE_CFLAGS)
+tests_cli_replay_test_LDADD = $(SQLITE_LIBS) $(JANSSON_LIBS) -lm
 check_PROGRAMS += tests/cli_sweep_test
 tests_cli_sweep_test_SOURCES = tests/cli_sweep_test.c tests/cli_plans.h \
   tests/run_cli.h tests/tap.h

@@ -323,7 +323,7 @@ int main(int argc, char **argv)
     if (!getenv("FS_RANKS_OF") && !mute)
         cli_guard_start(&c);
     if (status == FS_OK && help)
-        cli_help(chosen->name, stdout);
+        cli_help(&c, stdout);
     else if (status == FS_OK)
         status = chosen->run(&c);
     c.args.json = c.args.json && !help;

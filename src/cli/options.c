@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/file.h"
+#include "cost/framework.h"
 #include "ir/rewrite.h"
 #include "ir/train.h"
 #include "search/planner.h"
@@ -78,8 +79,24 @@ static void print_ways(FILE *out)
                 way->source ? ")" : "");
 }
 
-void cli_help(const char *name, FILE *out)
+/* What --framework takes: files of the data folder. */
+static void print_frameworks(const cli *c, FILE *out)
 {
+    cost_frameworks all;
+    fs_err err = {0};
+    if (cost_frameworks_open(c->data_dir, c->arena, &err, &all) != FS_OK) {
+        fprintf(out, "\nFrameworks: %s\n", err.text);
+        return;
+    }
+    fprintf(out, "\nFrameworks%s\n",
+            all.n ? ":" : ": there are none in the data folder");
+    for (int32_t i = 0; i < all.n; i++)
+        fprintf(out, "  %-24s %s\n", all.at[i].name, all.at[i].about);
+}
+
+void cli_help(const cli *c, FILE *out)
+{
+    const char *name = c->command;
     for (int i = 0; i < N_COMMANDS; i++)
         if (strcmp(commands[i].name, name) == 0)
             fprintf(out, "usage: flowsearch %s %s [OPTIONS]\n%s\n\n", name,
@@ -99,6 +116,8 @@ void cli_help(const char *name, FILE *out)
     }
     if (strcmp(name, "search") == 0)
         print_ways(out);
+    if (strcmp(name, "sim") == 0)
+        print_frameworks(c, out);
 }
 
 static fs_status set_count(const option *o, const char *value, int64_t *at,

@@ -5,10 +5,26 @@
 
 #include "base/clock.h"
 #include "cli/part.h"
+#include "cli/machine.h"
 #include "cli/places.h"
+#include "cost/points.h"
 #include "plan/check.h"
 
 #include <string.h>
+
+/* It stands in the plan's file, or where that says. */
+static fs_status open_cluster(cli *c, const char *path, plan_origin *origin,
+                              hw_cluster **out)
+{
+    if (*out)
+        return cost_points_check(*out, path, &c->err);
+    FS_TRY(cli_place_find(c, path, "cluster", &origin->cluster));
+    FS_TRY(cli_part(
+        origin, "cluster", &c->err,
+        hw_cluster_open(origin->cluster, c->data_dir, c->arena, &c->err, out)));
+    return cli_part(origin, "cluster", &c->err,
+                    cost_points_check(*out, origin->cluster, &c->err));
+}
 
 fs_status cli_plan_open(cli *c, const char *path, cli_plan *out)
 {
@@ -16,12 +32,7 @@ fs_status cli_plan_open(cli *c, const char *path, cli_plan *out)
     plan_origin origin = {0};
     FS_TRY(plan_read_origin(path, c->arena, &c->err, &origin, &p.cluster));
     FS_TRY(cli_place_find(c, path, "model", &origin.model));
-    if (!p.cluster)
-        FS_TRY(cli_place_find(c, path, "cluster", &origin.cluster));
-    if (!p.cluster)
-        FS_TRY(cli_part(&origin, "cluster", &c->err,
-                        hw_cluster_open(origin.cluster, c->data_dir, c->arena,
-                                        &c->err, &p.cluster)));
+    FS_TRY(open_cluster(c, path, &origin, &p.cluster));
     plan *read;
     fs_status status =
         cli_model_train(c, &origin, origin.micro_batches, &p.model);
@@ -51,10 +62,18 @@ fs_status cli_with_plan(cli *c, fs_status (*body)(cli *c, const cli_plan *p))
 {
     if (c->args.n_operands != 1)
         return fs_fail(&c->err, FS_INVALID, "%s wants one PLAN", c->command);
+    if (cli_is_model(c->args.operands[0]))
+        return fs_fail(
+            &c->err, FS_INVALID,
+            "%s wants a PLAN, and %s is a MODEL: `search` and `plan` "
+            "make plans of it",
+            c->command, c->args.operands[0]);
     cli_plan p;
     FS_TRY(cli_plan_open(c, c->args.operands[0], &p));
     c->args.seed = (int64_t)cli_seed(c, &p.model.origin); /* the one in use */
-    fs_status status = cli_begin_plan(c, &p);
+    fs_status status = cli_machine_tell(c, c->args.operands[0], p.cluster);
+    if (status == FS_OK)
+        status = cli_begin_plan(c, &p);
     cli_plan_digest(c, &p);
     if (status == FS_OK)
         status = body(c, &p);

@@ -54,9 +54,10 @@ void cli_tell_cores(cli *c, const hw_cluster *cluster)
         most = fmax(most, share);
         if (share > 1)
             cli_say(c,
-                    "cores           %d ranks share the %d cores of a node: "
+                    "cores           %d ranks share the %d core%s of a node: "
                     "where all compute at once, each is %.3g times slower\n",
-                    group->devices_per_node, group->cores_per_node, share);
+                    group->devices_per_node, group->cores_per_node,
+                    group->cores_per_node == 1 ? "" : "s", share);
     }
     json_object_set_new(c->result, "ranks_per_core", json_real(most));
 }

@@ -3,6 +3,7 @@
 #include "config.h"
 #include "cli/simulate.h"
 
+#include "base/clock.h"
 #include "hw/curves.h"
 
 #include <string.h>
@@ -95,16 +96,183 @@ static void find_collectives(const plan *p, bool *any, bool *beside)
                 *beside || p->roles[r].streams[i].kind == PLAN_STREAM_COMM;
 }
 
+/* What a kept tensor is to an optimizer; COST_SHARDED: nothing. */
+static cost_sharded kept_as(const ir_graph *g, const ir_node *node)
+{
+    const ir_role role = g->tensors.at[node->out[0]].role;
+    if (node->op == IR_OP_accumulate)
+        return COST_GRADIENTS;
+    if (node->op != IR_OP_variable)
+        return COST_SHARDED;
+    return role == IR_PARAM   ? COST_PARAMETERS
+           : role == IR_STATE ? COST_STATES
+                              : COST_SHARDED;
+}
+
+/* How the forward pass uses each tensor on the stage that makes it: as the
+ * first node that reads it; NULL: none does. */
+static const ir_nd_sbp **find_uses(cli *c, const cli_plan *p)
+{
+    const ir_graph *g = p->model.graph;
+    const plan_strategy *s = p->plan->strategy;
+    const ir_nd_sbp **used = fs_new(c->arena, const ir_nd_sbp *, g->tensors.n);
+    for (int32_t v = 0; v < g->nodes.n; v++)
+        for (int32_t k = 0; k < g->nodes.at[v].n_in; k++) {
+            const int32_t t = g->nodes.at[v].in[k];
+            const int32_t maker = t < 0 ? -1 : g->tensors.at[t].producer;
+            if (maker >= 0 && !used[t] && g->nodes.at[v].phase == IR_FORWARD &&
+                s->stage_of[v] == s->stage_of[maker])
+                used[t] = &s->sig[v].in[k];
+        }
+    return used;
+}
+
+/* Axes of a stage's mesh, a bit each, on which products take samples apart and
+ * weights whole: those of data parallel ranks, by its first product. */
+static uint32_t data_axes(const cli_plan *p, int32_t stage)
+{
+    const ir_graph *g = p->model.graph;
+    const plan_strategy *s = p->plan->strategy;
+    const ir_mesh *mesh = &s->stages[stage].mesh;
+    uint32_t axes = 0;
+    for (int32_t v = 0; v < g->nodes.n; v++) {
+        const ir_node *node = &g->nodes.at[v];
+        const ir_nd_sbp *in = s->sig[v].in;
+        if (s->stage_of[v] != stage || node->phase != IR_FORWARD ||
+            !ir_op_is_dense(node->op) || node->n_in < 2)
+            continue;
+        for (int32_t a = 0; a < mesh->n; a++)
+            if (mesh->dim[a] > 1 && in[0].at[a].kind == IR_S &&
+                in[0].at[a].axis == 0 && in[1].at[a].kind == IR_B)
+                axes |= 1u << a;
+        break;
+    }
+    return axes;
+}
+
+static bool is_cut_further(uint32_t axes, const ir_nd_sbp *kept,
+                           const ir_nd_sbp *used)
+{
+    for (int32_t a = 0; axes >> a; a++)
+        if (axes >> a & 1 && kept->at[a].kind == IR_S &&
+            used->at[a].kind != IR_S)
+            return true;
+    return false;
+}
+
+/* Behind what scales and clips it, the sum over micro-batches; else itself. */
+static int32_t sum_behind(const ir_graph *g, int32_t tensor)
+{
+    for (int32_t t = tensor; g->tensors.at[t].producer >= 0;) {
+        const ir_node *node = &g->nodes.at[g->tensors.at[t].producer];
+        if (node->op == IR_OP_accumulate)
+            return t;
+        if (node->phase != IR_UPDATE || node->n_in == 0)
+            return tensor;
+        t = node->in[0];
+    }
+    return tensor;
+}
+
+/* Which of what an optimizer keeps lies in more pieces on data parallel ranks
+ * than its parameter is used in: ZeRO's stages, whatever they are called. */
+static void find_sharded(cli *c, const cli_plan *p, bool sharded[COST_SHARDED])
+{
+    const ir_graph *g = p->model.graph;
+    const plan_strategy *s = p->plan->strategy;
+    const ir_nd_sbp **uses = find_uses(c, p);
+    uint32_t *axes = fs_new(c->arena, uint32_t, s->n_stages);
+    for (int32_t i = 0; i < s->n_stages; i++)
+        axes[i] = data_axes(p, i);
+    for (int32_t v = 0; v < g->nodes.n; v++) {
+        const ir_node *node = &g->nodes.at[v];
+        if (node->phase != IR_UPDATE || node->n_in == 0 ||
+            g->tensors.at[node->in[0]].role != IR_PARAM)
+            continue;
+        const ir_nd_sbp *used = uses[node->in[0]];
+        for (int32_t k = 0; k < node->n_in && used; k++) {
+            if (node->in[k] < 0)
+                continue;
+            const int32_t t = k == 1 ? sum_behind(g, node->in[1]) : node->in[k];
+            const int32_t maker = g->tensors.at[t].producer;
+            const cost_sharded as = kept_as(g, &g->nodes.at[maker]);
+            if (as < COST_SHARDED && s->stage_of[maker] == s->stage_of[v])
+                sharded[as] |= is_cut_further(axes[s->stage_of[v]],
+                                              &s->sig[maker].out[0], used);
+        }
+    }
+}
+
 static void note(cli *c, json_t *notes, const char *text)
 {
     cli_say(c, "                %s\n", text);
     json_array_append_new(notes, fs_json_string(text));
 }
 
+/* What the framework keeps whole, and this plan does not. */
+static void tell_kept(cli *c, const cli_plan *p, const cost_framework *f,
+                      json_t *notes)
+{
+    bool sharded[COST_SHARDED] = {false};
+    const char *what = NULL;
+    find_sharded(c, p, sharded);
+    for (int32_t i = COST_SHARDED - 1; i >= 0; i--) {
+        const char *name = cost_sharded_name((cost_sharded)i);
+        if (!sharded[i] || f->shards[i])
+            continue;
+        what = !what ? name
+                     : fs_printf(c->arena, "%s%s %s", name,
+                                 strstr(what, " and ") ? "," : " and", what);
+    }
+    if (what)
+        note(c, notes,
+             fs_printf(c->arena,
+                       "%s keeps %s whole on data parallel ranks, and would "
+                       "take more; this plan has them in pieces (ZeRO)",
+                       f->name, what));
+}
+
+static void tell_schedule(cli *c, const cli_plan *p, const cost_framework *f,
+                          json_t *notes)
+{
+    const plan_strategy *s = p->plan->strategy;
+    bool known = f->n_schedules == 0 || s->n_stages < 2;
+    for (int32_t k = 0; k < f->n_schedules; k++)
+        known = known || strcmp(f->schedules[k], s->schedule) == 0;
+    if (!known)
+        note(c, notes,
+             fs_printf(c->arena, "%s has no schedule %s, which this plan has",
+                       f->name, s->schedule));
+}
+
+/* What may be the plan's doing, where it does not fit. */
+static void tell_room(cli *c, const cli_memory *m, json_t *notes)
+{
+    char bytes[32];
+    const cost_held *held = &m->most->held;
+    if (m->fits)
+        return;
+    if (held->scores_bytes >= 1)
+        note(c, notes,
+             fs_printf(c->arena,
+                       "%s keeps %s of attention's scores for the backward "
+                       "pass, and this program's runtime none: --recompute "
+                       "selective or block makes a plan that makes them again",
+                       m->by->name, fs_human_bytes(bytes, held->scores_bytes)));
+    if (held->gathered_bytes >= 1)
+        note(c, notes,
+             fs_printf(c->arena,
+                       "this plan keeps %s that all-gathers made for the "
+                       "backward pass; run so that they are gathered again it "
+                       "takes up to as much less",
+                       fs_human_bytes(bytes, held->gathered_bytes)));
+}
+
 /* What a user of that framework could not have, or would not. */
-static void tell_misfits(cli *c, const cli_plan *p, const cost_framework *f)
+static void tell_misfits(cli *c, const cli_plan *p, const cli_memory *m)
 {
     json_t *notes = json_array();
+    const cost_framework *f = m->by;
     const int32_t stages = p->plan->strategy->n_stages;
     if (!f->cuts_layers && stages > 1)
         note(c, notes,
@@ -144,26 +312,15 @@ static void tell_misfits(cli *c, const cli_plan *p, const cost_framework *f)
                        "%s pads a vocabulary to a multiple of %lld (times "
                        "tensor parallel ranks); this network has %lld words",
                        f->name, (long long)f->vocab_multiple, (long long)rows));
+    tell_schedule(c, p, f, notes);
+    tell_kept(c, p, f, notes);
+    tell_room(c, m, notes);
     json_object_set_new(c->result, "framework_notes", notes);
 }
 
-void cli_tell_framework(cli *c, const cli_plan *p, const cost_framework *f)
+void cli_tell_framework(cli *c, const cli_plan *p, const cli_memory *m)
 {
-    char allocated[32], process[32];
-    if (!c->args.framework)
-        return;
-    const int64_t bytes =
-        cost_framework_bytes(f, p->model.graph, p->plan, false);
-    const int64_t whole =
-        cost_framework_bytes(f, p->model.graph, p->plan, true);
-    json_object_set_new(c->result, "framework", fs_json_string(f->name));
-    json_object_set_new(c->result, "framework_bytes", json_integer(bytes));
-    json_object_set_new(c->result, "framework_process_bytes",
-                        json_integer(whole));
-    cli_say(c,
-            "framework       %s: %s allocated, %s of the process on the "
-            "fullest device\n",
-            f->name, fs_human_bytes(allocated, (double)bytes),
-            fs_human_bytes(process, (double)whole));
-    tell_misfits(c, p, f);
+    json_object_set_new(c->result, "framework", fs_json_string(m->by->name));
+    cli_memory_tell_framework(c, m);
+    tell_misfits(c, p, m);
 }

@@ -3,38 +3,17 @@
 #ifndef FS_CLI_VALIDATE_H
 #define FS_CLI_VALIDATE_H
 
-#include "base/csv.h"
 #include "cli/cli.h"
+#include "cli/validate_row.h"
 #include "cost/framework.h"
 #include "search/recipe/recipe.h"
-
-/* A row as it stands. Numbers: 0 where the cell is empty; measured ones NAN. */
-typedef struct validate_row {
-    const char *id, *source, *source_ref, *evidence, *task, *model, *arch, *gpu,
-        *inter_link, *schedule, *recompute, *precision, *framework, *status,
-        *vpp, *seq_len, *mem_kind;
-    int64_t layers, hidden, ffn, heads, kv_heads, vocab, global_batch,
-        micro_batch, grad_accum, gpus, gpu_mem_gb, gpus_per_node, tp, pp, dp,
-        cp, ep, seq_par, zero_stage;
-    double iter_time_s, tokens_per_s, samples_per_s, peak_mem_gb;
-    int32_t line;      /* of the file */
-    const char *fault; /* what is no number, NULL */
-} validate_row;
-
-typedef struct validate_table {
-    int32_t n;
-    validate_row *rows;
-} validate_table;
-/* FS_INVALID: no table, or one without the columns that a row cannot be told
- * without. */
-fs_status validate_read(const char *path, fs_arena *arena, fs_err *err,
-                        validate_table *out);
 
 /* What a row asks: `skip` says why it cannot be asked. */
 typedef struct validate_case {
     const validate_row *row;
     const char *skip;
     const char *model;       /* zoo:.. */
+    double table;            /* parameters of its table of words; 0: none */
     const char *cluster;     /* 2x8:NAME */
     double outer_bps;        /* of a node, where the row tells; 0 */
     double outer_efficiency; /* of that wire; 0: as usual */

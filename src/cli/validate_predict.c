@@ -115,6 +115,30 @@ static const cost_framework *framework_of(cli *c, const asked *a,
     return own;
 }
 
+/* What a name or a paper rounds away. */
+#define ROUNDED_PARAMETERS 0.1
+
+/* Not of the same network: tables of words are counted by some once, by some
+ * twice, by some not at all. */
+static fs_status check_parameters(cli *c, const validate_case *t,
+                                  const ir_graph *graph)
+{
+    const validate_figure told = t->row->params_b;
+    double n = 0;
+    for (int32_t i = 0; i < graph->tensors.n; i++)
+        if (graph->tensors.at[i].role == IR_PARAM)
+            n += (double)ir_shape_count(&graph->tensors.at[i].shape);
+    const double least = (1 - ROUNDED_PARAMETERS) * (n - 2 * t->table),
+                 most = (1 + ROUNDED_PARAMETERS) * (n + t->table);
+    if (isnan(told.at) || (1e9 * (told.at + told.digit) >= least &&
+                           1e9 * (told.at - told.digit) <= most))
+        return FS_OK;
+    return fs_fail(&c->err, FS_INVALID,
+                   "contradictory sizes: params_b %g, but its sizes make %.4g "
+                   "billion parameters",
+                   told.at, 1e-9 * n);
+}
+
 /* Bytes are those that are live at once: where they lie is the framework's. */
 static fs_status use(cli *c, const cli_plan *made, double formula_s, void *ctx)
 {
@@ -122,6 +146,7 @@ static fs_status use(cli *c, const cli_plan *made, double formula_s, void *ctx)
     cli_plan own = *made;
     const cli_plan *p = &own;
     FS_TRY(cli_take_collectives(c, &own));
+    FS_TRY(check_parameters(c, a->t, p->model.graph));
     validate_prediction *out = a->out;
     const cost_framework *f = framework_of(c, a, &p->cluster->groups[0].device);
     sim_result sim;
@@ -138,10 +163,12 @@ static fs_status use(cli *c, const cli_plan *made, double formula_s, void *ctx)
     for (int32_t r = 0; r < p->plan->n_roles; r++)
         if (p->plan->roles[r].bound_bytes > out->bytes)
             out->bytes = p->plan->roles[r].bound_bytes;
-    if (f)
-        out->bytes = cost_framework_bytes(f, p->model.graph, p->plan, false);
-    out->process_bytes =
-        f ? cost_framework_bytes(f, p->model.graph, p->plan, true) : out->bytes;
+    out->process_bytes = out->bytes;
+    if (f) {
+        const cost_held most = cost_framework_most(f, p->model.graph, p->plan);
+        out->bytes = most.allocated_bytes;
+        out->process_bytes = most.process_bytes;
+    }
     return FS_OK;
 }
 

@@ -1,6 +1,7 @@
 /* One's own runs, from the database: what was predicted of each before it ran,
  * what it took, and what the simulator says of the durations it had. */
 #include "config.h"
+#include "cli/validate_machines.h"
 #include "cli/validate_score.h"
 
 #include "base/clock.h"
@@ -10,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A plan's runs: medians over them. */
+/* A plan's runs on one machine: medians over them. */
 typedef struct ran {
     const char *model, *plan, *digest;
+    validate_where at;
     int32_t ranks, n;
     double *measured; /* [n] step's seconds of each run */
     double median, predicted, replayed;
@@ -22,6 +24,7 @@ typedef struct ran {
 typedef struct reading {
     cli *c;
     const char *within; /* of several databases the one at hand; "" */
+    const cli_machine *here;
     FS_VEC(ran) plans;
 } reading;
 
@@ -35,7 +38,9 @@ static const char query[] =
     " (SELECT value FROM figures f WHERE f.run = r.id"
     "  AND f.name = 'process_bytes'),"
     " (SELECT value FROM figures f WHERE f.run = r.id"
-    "  AND f.name = 'predicted_process_bytes')"
+    "  AND f.name = 'predicted_process_bytes'),"
+    " coalesce(json_extract(r.json, '$.machine'), ''),"
+    " coalesce(json_extract(r.json, '$.figures_of'), ''), coalesce(r.host, '')"
     " FROM runs r WHERE r.command = 'run' AND r.status = 0"
     " AND json_extract(r.json, '$.step_s.median') > 0 ORDER BY r.id";
 
@@ -54,14 +59,21 @@ static const char *plan_of(fs_arena *arena, const char *line)
     return fs_printf(arena, "%.*s", (int)strcspn(at, " "), at);
 }
 
-static ran *find(reading *r, const char *digest, const char *model)
+/* `model` has the mark of where it ran. */
+static ran *find(reading *r, const char *digest, const char *model,
+                 const validate_where *at)
 {
+    fs_arena *arena = r->c->arena;
     for (int32_t i = 0; i < r->plans.n; i++)
         if (strcmp(r->plans.at[i].digest, digest) == 0 &&
-            strcmp(r->plans.at[i].model, model) == 0)
+            strcmp(r->plans.at[i].model, model) == 0 &&
+            validate_same_where(&r->plans.at[i].at, at))
             return &r->plans.at[i];
-    const ran one = {.digest = fs_strdup(r->c->arena, digest),
-                     .model = fs_strdup(r->c->arena, model)};
+    const ran one = {.digest = fs_strdup(arena, digest),
+                     .model = fs_strdup(arena, model),
+                     .at = {.machine = fs_strdup(arena, at->machine),
+                            .host = fs_strdup(arena, at->host),
+                            .figures = fs_strdup(arena, at->figures)}};
     fs_push(r->c->arena, &r->plans, one);
     return &r->plans.at[r->plans.n - 1];
 }
@@ -75,8 +87,12 @@ static void take_run(void *ctx, int n, const char *const *columns,
     (void)columns;
     if (!values[0] || !values[1])
         return;
-    ran *one =
-        find(r, values[0], fs_printf(arena, "%s%s", values[1], r->within));
+    const validate_where at = {
+        .machine = values[9], .figures = values[10], .host = values[11]};
+    ran *one = find(r, values[0],
+                    fs_printf(arena, "%s%s%s", values[1], r->within,
+                              validate_mark(arena, &at, r->here)),
+                    &at);
     double *all = fs_new(arena, double, one->n + 1);
     for (int32_t i = 0; i < one->n; i++)
         all[i] = one->measured[i];
@@ -340,6 +356,7 @@ static void fill_json(cli *c, const reading *r, const of_model *models,
                       int32_t n)
 {
     json_t *sources = json_object(), *details = json_array();
+    json_t *skipped = json_array();
     for (int32_t i = 0; i < n; i++) {
         const of_model *m = &models[i];
         json_object_set_new(
@@ -359,17 +376,24 @@ static void fill_json(cli *c, const reading *r, const of_model *models,
         const ran *p = &r->plans.at[i];
         json_array_append_new(
             details,
-            json_pack("{s:o, s:o, s:s, s:i, s:i, s:f, s:f, s:o, s:f}", "id",
-                      fs_json_string(p->plan), "model",
+            json_pack("{s:o, s:s, s:s, s:o, s:s, s:i, s:i, s:f, s:f, s:o, s:f}",
+                      "id", fs_json_string(p->plan), "machine", p->at.machine,
+                      "figures_of", p->at.figures, "model",
                       fs_json_string(p->model), "plan_digest", p->digest,
                       "ranks", p->ranks, "runs", p->n, "measured_s", p->median,
                       "predicted_s", p->predicted, "replayed_s",
                       real_or_null(p->replayed), "error",
                       p->predicted / p->median - 1));
+        if (validate_misplaced(&p->at))
+            json_array_append_new(
+                skipped, json_pack("{s:o, s:s}", "id", fs_json_string(p->plan),
+                                   "reason", validate_left_out(&p->at)));
     }
     json_object_set_new(c->result, "rows", json_integer(r->plans.n));
-    json_object_set_new(c->result, "predicted", json_integer(r->plans.n));
-    json_object_set_new(c->result, "skipped", json_array());
+    json_object_set_new(
+        c->result, "predicted",
+        json_integer(r->plans.n - (json_int_t)json_array_size(skipped)));
+    json_object_set_new(c->result, "skipped", skipped);
     json_object_set_new(c->result, "per_source", sources);
     json_object_set_new(c->result, "details", details);
 }
@@ -404,6 +428,53 @@ static fs_status draw(cli *c, const reading *r, const of_model *models,
                                               points.n, n, points.at, names});
 }
 
+/* By machine and figures. */
+static void tell_machines(const reading *r)
+{
+    FS_VEC(validate_where) places = {0};
+    for (int32_t i = 0; i < r->plans.n; i++) {
+        const ran *p = &r->plans.at[i];
+        int32_t k = 0;
+        while (k < places.n && !validate_same_where(&places.at[k], &p->at))
+            k++;
+        if (k == places.n)
+            fs_push(r->c->arena, &places, p->at);
+        places.at[k].plans++;
+        places.at[k].runs += p->n;
+    }
+    validate_tell_machines(r->c, places.at, places.n, r->here);
+}
+
+static json_t *mean_json(double sum, int32_t n)
+{
+    return n ? json_real(sum / n) : json_null();
+}
+
+static fs_status tell_all(cli *c, const list *error, double sum)
+{
+    const int32_t n = error->n;
+    const int32_t out =
+        (int32_t)json_array_size(json_object_get(c->result, "skipped"));
+    const double median = median_of(c->arena, error->at, n);
+    json_object_set_new(c->result, "mape", mean_json(sum, n));
+    json_object_set_new(c->result, "median", real_or_null(median));
+    if (n)
+        cli_say(c,
+                "\n%d plan%s that ran: median error %.1f %%, mean error "
+                "%.1f %%\n",
+                n, n == 1 ? "" : "s", 100 * median, 100 * sum / n);
+    if (out)
+        cli_say(c,
+                "%d plan%s counted in neither: predicted with the figures of "
+                "another machine than the one that ran %s\n",
+                out, out == 1 ? " is" : "s are", out == 1 ? "it" : "them");
+    if (!n)
+        return fs_fail(&c->err, FS_NO,
+                       "no run was predicted with the figures of the machine "
+                       "that it ran on");
+    return check_bound(c, median);
+}
+
 static fs_status score_all(cli *c, reading *r)
 {
     FS_VEC(of_model) models = {0};
@@ -412,6 +483,8 @@ static fs_status score_all(cli *c, reading *r)
     for (int32_t i = 0; i < r->plans.n; i++) {
         ran *p = &r->plans.at[i];
         p->median = median_of(c->arena, p->measured, p->n);
+        if (validate_misplaced(&p->at))
+            continue;
         add(&error, fabs(p->predicted / p->median - 1));
         sum += fabs(p->predicted / p->median - 1);
     }
@@ -423,21 +496,15 @@ static fs_status score_all(cli *c, reading *r)
         if (!known)
             fs_push(c->arena, &models, score_model(r, r->plans.at[i].model));
     }
-    const double median = median_of(c->arena, error.at, error.n);
     fill_json(c, r, models.at, models.n);
-    json_object_set_new(c->result, "mape", json_real(sum / r->plans.n));
-    json_object_set_new(c->result, "median", json_real(median));
     if (!c->args.json) {
         plan_table(c, r);
         model_table(c, models.at, models.n);
     }
-    cli_say(c,
-            "\n%d plan%s that ran: median error %.1f %%, mean error %.1f %%\n",
-            r->plans.n, r->plans.n == 1 ? "" : "s", 100 * median,
-            100 * sum / r->plans.n);
+    tell_machines(r);
     if (c->args.output)
         FS_TRY(draw(c, r, models.at, models.n));
-    return check_bound(c, median);
+    return tell_all(c, &error, sum);
 }
 
 static fs_status read_runs(reading *r, const char *path)
@@ -468,6 +535,7 @@ fs_status validate_runs(cli *c)
                        c->args.residuals);
     FS_TRY(validate_check_picture(c));
     FS_TRY(cli_check_outputs(c, NULL, NULL));
+    FS_TRY(cli_machine_here(c, &r.here));
     for (int i = 0; i < c->args.n_operands; i++) {
         const char *path = c->args.operands[i];
         if (c->args.n_operands > 1)

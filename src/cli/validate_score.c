@@ -96,8 +96,8 @@ double validate_pace(const validate_case *cases,
 }
 
 void validate_tell_from(const validate_case *cases, int32_t n,
-                   const validate_prediction *paced,
-                   validate_prediction *predicted)
+                        const validate_prediction *paced,
+                        validate_prediction *predicted)
 {
     /* an anchor has none itself: it is the first of its family */
     for (int32_t i = 0; i < n; i++) {
@@ -158,24 +158,54 @@ static double distance(const validate_row *a, const validate_row *b)
            text_distance(a->schedule, b->schedule);
 }
 
-static double nearest_error(const validate_case *cases, int32_t n, int32_t i)
+static bool has_time(const validate_case *t, const validate_case *like)
 {
-    const validate_row *row = cases[i].row;
-    double best = INFINITY, error = NAN;
+    (void)like;
+    return !t->skip && !isnan(t->measured_s);
+}
+
+static bool has_bytes(const validate_case *t, const validate_case *like)
+{
+    return !t->skip && !isnan(t->measured_bytes) && !t->out_of_memory &&
+           t->of_process == like->of_process;
+}
+
+/* Of the same source, with that figure; -1: there is none. */
+static int32_t nearest_row(const validate_case *cases, int32_t n, int32_t i,
+                           bool has(const validate_case *,
+                                    const validate_case *))
+{
+    double best = INFINITY;
+    int32_t found = -1;
     for (int32_t k = 0; k < n; k++) {
         const validate_row *other = cases[k].row;
-        if (k == i || cases[k].skip || isnan(cases[k].measured_s) ||
-            strcmp(other->source, row->source) != 0)
+        if (k == i || !has(&cases[k], &cases[i]) ||
+            strcmp(other->source, cases[i].row->source) != 0)
             continue;
-        const double d = distance(row, other);
+        const double d = distance(cases[i].row, other);
         if (!(d < best))
             continue;
         best = d;
-        error = cases[k].measured_s * work_of(row) / work_of(other) /
-                    cases[i].measured_s -
-                1;
+        found = k;
     }
-    return error;
+    return found;
+}
+
+static double nearest_error(const validate_case *cases, int32_t n, int32_t i)
+{
+    const int32_t k = nearest_row(cases, n, i, has_time);
+    return k < 0 ? NAN
+                 : cases[k].measured_s * work_of(cases[i].row) /
+                           work_of(cases[k].row) / cases[i].measured_s -
+                       1;
+}
+
+/* Bytes as they are: what they grow with is another thing in each plan. */
+static double nearest_bytes_error(const validate_case *cases, int32_t n,
+                                  int32_t i)
+{
+    const int32_t k = nearest_row(cases, n, i, has_bytes);
+    return k < 0 ? NAN : cases[k].measured_bytes / cases[i].measured_bytes - 1;
 }
 
 /* ---- sources ---- */
@@ -187,21 +217,33 @@ static bool is_stated(const validate_case *t)
 }
 
 typedef struct sums {
-    double error, absolute, ran, nearest, bytes;
-    int32_t n_nearest;
+    double error, absolute, ran, nearest, bytes, near_bytes;
+    int32_t n_nearest, n_near_bytes;
 } sums;
+
+static void add_bytes(const validate_case *cases,
+                      const validate_prediction *predicted, int32_t n,
+                      int32_t i, validate_score *s, sums *sum)
+{
+    const double error = validate_bytes_error(&cases[i], &predicted[i]);
+    if (isnan(error))
+        return;
+    const double nearest = nearest_bytes_error(cases, n, i);
+    s->n_bytes++;
+    sum->bytes += fabs(error);
+    if (isnan(nearest))
+        return;
+    sum->near_bytes += fabs(nearest);
+    sum->n_near_bytes++;
+}
 
 static void add_case(const validate_case *cases,
                      const validate_prediction *predicted, int32_t n, int32_t i,
                      validate_score *s, sums *sum)
 {
     const double error = validate_error(&cases[i], &predicted[i]);
-    const double bytes = validate_bytes_error(&cases[i], &predicted[i]);
     s->stated += is_stated(&cases[i]);
-    if (!isnan(bytes)) {
-        s->n_bytes++;
-        sum->bytes += fabs(bytes);
-    }
+    add_bytes(cases, predicted, n, i, s, sum);
     if (isnan(error))
         return;
     const double nearest = nearest_error(cases, n, i);
@@ -227,11 +269,12 @@ static validate_score score_source(const validate_case *cases,
         if (strcmp(cases[i].row->source, source) == 0)
             add_case(cases, predicted, n, i, &s, &sum);
     s.mape = s.rows ? sum.absolute / s.rows : NAN;
-    s.runs_mape =
-        s.rows > s.simulated ? sum.ran / (s.rows - s.simulated) : NAN;
+    s.runs_mape = s.rows > s.simulated ? sum.ran / (s.rows - s.simulated) : NAN;
     s.bias = s.rows ? sum.error / s.rows : NAN;
     s.nearest = sum.n_nearest ? sum.nearest / sum.n_nearest : NAN;
     s.bytes_mape = s.n_bytes ? sum.bytes / s.n_bytes : NAN;
+    s.nearest_bytes =
+        sum.n_near_bytes ? sum.near_bytes / sum.n_near_bytes : NAN;
     return s;
 }
 

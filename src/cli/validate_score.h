@@ -14,7 +14,7 @@ typedef struct validate_score {
     double mape, worst, bias; /* mean of |error|, largest |error|, mean error */
     double nearest;           /* mean |error| of the nearest other row; NAN */
     int32_t n_bytes;          /* rows whose memory is compared */
-    double bytes_mape;
+    double bytes_mape, nearest_bytes;
 } validate_score;
 typedef struct validate_group {
     const char *name;        /* of plans of one network on one cluster */
@@ -68,6 +68,8 @@ typedef struct validate_all {
 } validate_all;
 /* NULL: it was predicted. */
 const char *validate_why_not(const validate_all *v, int32_t i);
+/* Columns that nothing reads: a misspelt one would be taken for empty. */
+void validate_tell_unknown(cli *c, const validate_table *table);
 /* Into the JSON object and, for people, as tables. */
 void validate_tell(cli *c, const validate_all *v);
 /* -o: can it be drawn, FS_INVALID; it is drawn and told. */

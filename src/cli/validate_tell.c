@@ -10,7 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORST_ROWS = 10, MOST_GROUPS = 20, MOST_IDS = 5, ID_WIDTH = 40 };
+enum {
+    WORST_ROWS = 10,
+    MOST_GROUPS = 20,
+    MOST_IDS = 5,
+    MOST_UNKNOWN = 10,
+    ID_WIDTH = 40
+};
 
 const char *validate_why_not(const validate_all *v, int32_t i)
 {
@@ -55,6 +61,12 @@ static const char *percent(fs_arena *arena, double value)
     return isfinite(value) ? fs_printf(arena, "%.1f %%", 100 * value) : "";
 }
 
+/* "1 row", "3 rows" */
+static const char *rows_text(fs_arena *arena, int32_t n)
+{
+    return fs_printf(arena, "%d row%s", n, n == 1 ? "" : "s");
+}
+
 static void sources_json(cli *c, const validate_scores *s)
 {
     json_t *all = json_object();
@@ -72,6 +84,8 @@ static void sources_json(cli *c, const validate_scores *s)
                             real_or_null(one->nearest));
         json_object_set_new(row, "mem_mape", real_or_null(one->bytes_mape));
         json_object_set_new(row, "mem_rows", json_integer(one->n_bytes));
+        json_object_set_new(row, "nearest_row_mem_mape",
+                            real_or_null(one->nearest_bytes));
         json_object_set_new(all, one->source, row);
     }
     json_object_set_new(c->result, "per_source", all);
@@ -100,7 +114,7 @@ static const char *hint_of(const validate_case *t, double error)
     const bool thousand = times > 300 && times < 3000;
     if (times <= FAR_OFF && times >= 1 / FAR_OFF)
         return NULL;
-    if (thousand && !isnan(t->row->iter_time_s))
+    if (thousand && !isnan(t->row->iter_time_s.at))
         return "is iter_time_s in milliseconds? It is of seconds";
     return "is a unit, the batch, seq_len or the number of devices another?";
 }
@@ -186,10 +200,10 @@ static void verdicts_json(cli *c, const int32_t of[VALIDATE_VERDICTS])
 
 static void source_table(cli *c, const validate_scores *s)
 {
-    static const char *const header[] = {"source",      "rows",       "of",
-                                         "error",       "mean error", "worst",
-                                         "nearest row", "memory"};
-    report_table t = {.arena = c->arena, .n_columns = 8, .header = header};
+    static const char *const header[] = {
+        "source", "rows",        "of",     "error",          "mean error",
+        "worst",  "nearest row", "memory", "its nearest row"};
+    report_table t = {.arena = c->arena, .n_columns = 9, .header = header};
     for (int32_t k = 0; k < s->n_sources; k++) {
         const validate_score *one = &s->sources[k];
         report_table_cell(
@@ -203,6 +217,7 @@ static void source_table(cli *c, const validate_scores *s)
                           one->rows ? percent(c->arena, one->worst) : "");
         report_table_cell(&t, "%s", percent(c->arena, one->nearest));
         report_table_cell(&t, "%s", percent(c->arena, one->bytes_mape));
+        report_table_cell(&t, "%s", percent(c->arena, one->nearest_bytes));
     }
     report_table_print(&t, stdout);
 }
@@ -346,17 +361,18 @@ static void memory_table(cli *c, const validate_all *v)
         printf("(and %d more: `fits` of --json)\n", n - WORST_ROWS);
 }
 
-static void tell_verdicts(const int32_t of[VALIDATE_VERDICTS])
+static void tell_verdicts(fs_arena *arena, const int32_t of[VALIDATE_VERDICTS])
 {
     const int32_t ran = of[VALIDATE_FITS] + of[VALIDATE_ALARM];
     const int32_t full = of[VALIDATE_FORESEEN] + of[VALIDATE_MISSED];
     if (ran)
-        printf("out of memory   predicted of %d of the %d rows that ran (false "
+        printf("out of memory   predicted of %d of the %s that ran (false "
                "alarms)\n",
-               of[VALIDATE_ALARM], ran);
+               of[VALIDATE_ALARM], rows_text(arena, ran));
     if (full)
-        printf("%-15s %d of %d rows that ran out of it were foreseen\n",
-               ran ? "" : "out of memory", of[VALIDATE_FORESEEN], full);
+        printf("%-15s %d of %s that ran out of it %s foreseen\n",
+               ran ? "" : "out of memory", of[VALIDATE_FORESEEN],
+               rows_text(arena, full), full == 1 ? "was" : "were");
 }
 
 /* ---- order, skips, what is odd ---- */
@@ -384,9 +400,9 @@ static void group_table(cli *c, const validate_scores *s)
         report_table_cell(&t, "%.2f", g->tau);
         report_table_cell(&t, "%s", percent(c->arena, g->regret));
     }
-    printf("\norder of plans   %d groups: Kendall's tau %.2f in the mean; the "
+    printf("\norder of plans   %d group%s: Kendall's tau %.2f in the mean; the "
            "plan predicted best is %.1f %% slower than the best\n",
-           s->n_groups, s->tau, 100 * s->regret);
+           s->n_groups, s->n_groups == 1 ? "" : "s", s->tau, 100 * s->regret);
     report_table_print(&t, stdout);
     if (s->n_groups > MOST_GROUPS)
         printf("(worst first; and %d more: `groups` of --json)\n",
@@ -472,18 +488,32 @@ static void tell_assumed(const validate_all *v)
                n, n == 1 ? " tells" : "s tell", n == 1 ? "it" : "them");
 }
 
+/* What the other rows of a source come to, or that it has none. */
+static const char *others_text(cli *c, const validate_score *one)
+{
+    const int32_t others = one->rows - one->simulated;
+    if (others == 0)
+        return "it has no others";
+    return fs_printf(c->arena, "the other%s: %s",
+                     others == 1 ? "" : fs_printf(c->arena, " %d", others),
+                     percent(c->arena, one->runs_mape));
+}
+
 /* Rows that nobody ran: what is said with them and without. */
 static void tell_simulated(cli *c, const validate_scores *s)
 {
     for (int32_t k = 0; k < s->n_sources; k++) {
         const validate_score *one = &s->sources[k];
+        const bool any = isfinite(s->runs_mape);
         if (!one->simulated)
             continue;
-        printf("%s: %d rows of these are another simulator's sums, no runs; "
-               "the other %d: %s, averaged over sources without them %s\n",
-               one->source, one->simulated, one->rows - one->simulated,
-               percent(c->arena, one->runs_mape),
-               percent(c->arena, s->runs_mape));
+        printf("%s: %s of these %s another simulator's sums, no run%s; %s; %s"
+               "%s\n",
+               one->source, rows_text(c->arena, one->simulated),
+               one->simulated == 1 ? "is" : "are",
+               one->simulated == 1 ? "" : "s", others_text(c, one),
+               any ? "averaged over sources without them " : "no run is left",
+               any ? percent(c->arena, s->runs_mape) : "");
     }
 }
 
@@ -491,8 +521,9 @@ static void tell(cli *c, const validate_all *v)
 {
     const validate_scores *s = v->scores;
     source_table(c, s);
-    if (isnan(s->mape) && isnan(s->bytes_mape))
-        puts("\nno row was predicted");
+    if (isnan(s->mape))
+        printf("\nno row%s was predicted\n",
+               isnan(s->bytes_mape) ? "" : "'s time");
     else
         printf("\nerror over rows %s, averaged over sources %s; %s of the rows "
                "that state a configuration predicted\n",
@@ -501,12 +532,36 @@ static void tell(cli *c, const validate_all *v)
     tell_simulated(c, s);
     if (isfinite(s->bytes_mape))
         printf("memory          %s off\n", percent(c->arena, s->bytes_mape));
-    tell_verdicts(s->verdicts);
+    tell_verdicts(c->arena, s->verdicts);
     tell_assumed(v);
     worst_table(c, v);
     memory_table(c, v);
     group_table(c, s);
     skip_table(c, v);
+}
+
+void validate_tell_unknown(cli *c, const validate_table *table)
+{
+    fs_text text = {.arena = c->arena};
+    json_t *all = json_array();
+    for (int32_t i = 0; i < table->n_unknown; i++) {
+        const validate_unknown *u = &table->unknown[i];
+        json_array_append_new(all, json_pack("{s:o, s:i}", "name",
+                                             fs_json_string(u->name), "column",
+                                             u->column));
+        if (i >= MOST_UNKNOWN)
+            continue;
+        fs_text_add(&text, "%s%s (column %d", i ? ", " : "",
+                    u->name[0] ? validate_short(c->arena, u->name, ID_WIDTH)
+                               : "one without a name",
+                    u->column);
+        fs_text_add(&text, "%s%s)", u->near ? "; meant: " : "",
+                    u->near ? u->near : "");
+    }
+    json_object_set_new(c->result, "unknown_columns", all);
+    if (table->n_unknown)
+        cli_say(c, "columns that are not known, and not read: %s%s\n\n",
+                text.at, table->n_unknown > MOST_UNKNOWN ? " .." : "");
 }
 
 void validate_tell(cli *c, const validate_all *v)

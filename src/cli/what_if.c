@@ -36,8 +36,24 @@ static const char *factor_text(cli *c, double unchanged_s, double changed_s)
         faster ? unchanged_s / changed_s : changed_s / unchanged_s;
     if (unchanged_s == changed_s)
         return "as fast";
+    if (factor < 1.00005)
+        return fs_printf(c->arena, "%s by less than 0.01 %%",
+                         faster ? "faster" : "slower");
     return fs_printf(c->arena, "%.4g times %s", factor,
                      faster ? "faster" : "slower");
+}
+
+/* "45 -> 90", with as many digits as tell them apart. */
+static const char *change_text(cli *c, double from, double to)
+{
+    char a[32], b[32];
+    for (int digits = 6; digits < 18; digits++) {
+        snprintf(a, sizeof a, "%.*g", digits, from);
+        snprintf(b, sizeof b, "%.*g", digits, to);
+        if (strcmp(a, b) != 0)
+            break;
+    }
+    return fs_printf(c->arena, "%s -> %s", a, b);
 }
 
 void cli_tell_what_if(cli *c, const hw_changes *changes, double unchanged_s,
@@ -50,9 +66,8 @@ void cli_tell_what_if(cli *c, const hw_changes *changes, double unchanged_s,
         json_array_append_new(list, json_pack("{s:s, s:f, s:f}", "path",
                                               change->path, "from",
                                               change->from, "to", change->to));
-        cli_say(c, "%s%s %.6g -> %.6g\n",
-                i ? "                " : "what if         ", change->path,
-                change->from, change->to);
+        cli_say(c, "%s%s %s\n", i ? "                " : "what if         ",
+                change->path, change_text(c, change->from, change->to));
     }
     json_object_set_new(c->result, "set", list);
     json_object_set_new(c->result, "unchanged_iteration_s",

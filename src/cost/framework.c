@@ -4,6 +4,7 @@
 
 #include "cost/parts.h"
 #include "hw/devices.h"
+#include "plan/schedule.h"
 
 #include <math.h>
 #include <string.h>
@@ -44,20 +45,65 @@ static fs_status read_flag(const fs_json *in, const char *key, fs_err *err,
     return fs_json_has(in, key) ? fs_json_bool(in, key, err, out) : FS_OK;
 }
 
-static fs_status read_matches(const fs_json *in, fs_arena *arena, fs_err *err,
-                              cost_framework *out)
+static fs_status read_texts(const fs_json *in, const char *key, fs_arena *arena,
+                            fs_err *err, int32_t *n, const char ***out)
 {
     fs_json list;
-    FS_TRY(fs_json_array(in, "matches", err, &list));
-    out->n_matches = (int32_t)json_array_size(list.value);
-    out->matches = fs_new(arena, const char *, out->n_matches);
-    for (int32_t k = 0; k < out->n_matches; k++) {
+    FS_TRY(fs_json_array(in, key, err, &list));
+    *n = (int32_t)json_array_size(list.value);
+    *out = fs_new(arena, const char *, *n);
+    for (int32_t k = 0; k < *n; k++) {
         const char *word =
             json_string_value(json_array_get(list.value, (size_t)k));
         if (!word)
-            return fs_json_fail(in, "matches", err, "must be texts");
-        out->matches[k] = fs_strdup(arena, word);
+            return fs_json_fail(in, key, err, "must be texts");
+        (*out)[k] = fs_strdup(arena, word);
     }
+    return FS_OK;
+}
+
+const char *cost_sharded_name(cost_sharded what)
+{
+    static const char *const names[] = {"states", "gradients", "parameters"};
+    return names[what];
+}
+
+static fs_status read_shards(const fs_json *in, fs_arena *arena, fs_err *err,
+                             cost_framework *out)
+{
+    const char **words;
+    int32_t n;
+    for (int32_t i = 0; i < COST_SHARDED; i++)
+        out->shards[i] = !fs_json_has(in, "shards");
+    if (!fs_json_has(in, "shards"))
+        return FS_OK;
+    FS_TRY(read_texts(in, "shards", arena, err, &n, &words));
+    for (int32_t k = 0; k < n; k++) {
+        bool known = false;
+        for (int32_t i = 0; i < COST_SHARDED; i++)
+            if (strcmp(words[k], cost_sharded_name((cost_sharded)i)) == 0)
+                known = out->shards[i] = true;
+        if (!known)
+            return fs_json_fail(in, "shards", err,
+                                "has '%s'; known are states, gradients and "
+                                "parameters",
+                                words[k]);
+    }
+    return FS_OK;
+}
+
+static fs_status read_schedules(const fs_json *in, fs_arena *arena, fs_err *err,
+                                cost_framework *out)
+{
+    if (!fs_json_has(in, "schedules"))
+        return FS_OK;
+    FS_TRY(read_texts(in, "schedules", arena, err, &out->n_schedules,
+                      &out->schedules));
+    for (int32_t k = 0; k < out->n_schedules; k++)
+        if (!plan_schedule_find(out->schedules[k]))
+            return fs_json_fail(in, "schedules", err,
+                                "has '%s', which is no schedule",
+                                out->schedules[k]);
     return FS_OK;
 }
 
@@ -136,11 +182,15 @@ static fs_status read_streams(const fs_json *in, fs_err *err,
     "host_s", "step_s", "narrow", "overlaps", "own_stream",                    \
         "accumulate_bytes", "update_bytes", "loss_bytes", "bucket_bytes",      \
         "gradient_bytes", "gather_bps", "jitter", "fuses_norms",               \
-        "turns_images", "host_image_s"
+        "turns_images", "host_image_s", "vocab_multiple", "cuts_vocab"
 
 static fs_status read_figures(const fs_json *in, fs_err *err,
                               cost_framework *out)
 {
+    double multiple = (double)out->vocab_multiple;
+    FS_TRY(read_figure(in, "vocab_multiple", 1e6, err, &multiple));
+    out->vocab_multiple = (int64_t)fmax(1, multiple);
+    FS_TRY(read_flag(in, "cuts_vocab", err, &out->cuts_vocab));
     FS_TRY(read_figure(in, "host_s", 1, err, &out->host_s));
     FS_TRY(read_figure(in, "step_s", 1e3, err, &out->step_s));
     FS_TRY(read_flag(in, "narrow", err, &out->narrow));
@@ -183,7 +233,6 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "extra_bytes",
                                        "fragmentation",
                                        "context_bytes",
-                                       "vocab_multiple",
                                        "attention_efficiency",
                                        "wide_loss",
                                        "collectives",
@@ -199,18 +248,22 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "takes_first_gradient",
                                        "runs",
                                        "even_stages",
+                                       "shards",
+                                       "schedules",
                                        NULL};
     const char *attention;
-    double multiple = 1;
     bool flag;
     FS_TRY(fs_json_keys(in, keys, err));
     FS_TRY(fs_json_strdup(in, "name", arena, err, &out->name));
     FS_TRY(fs_json_strdup(in, "about", arena, err, &out->about));
-    FS_TRY(read_matches(in, arena, err, out));
+    FS_TRY(
+        read_texts(in, "matches", arena, err, &out->n_matches, &out->matches));
     FS_TRY(read_collectives(in, err, out));
     FS_TRY(fs_json_bool(in, "narrow", err, &flag));
     FS_TRY(fs_json_bool(in, "overlaps", err, &flag));
     FS_TRY(read_runs(in, err, out));
+    FS_TRY(read_shards(in, arena, err, out));
+    FS_TRY(read_schedules(in, arena, err, out));
     FS_TRY(read_figures(in, err, out));
     FS_TRY(fs_json_text(in, "attention", err, &attention));
     out->attention_apart = strcmp(attention, "apart") == 0;
@@ -238,8 +291,6 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
         read_figure(in, "extra_kept_bytes", 1e3, err, &out->extra_kept_bytes));
     FS_TRY(read_figure(in, "context_bytes", 1e12, err, &out->context_bytes));
     FS_TRY(read_figure(in, "fragmentation", 1, err, &out->fragmentation));
-    FS_TRY(read_figure(in, "vocab_multiple", 1e6, err, &multiple));
-    out->vocab_multiple = (int64_t)fmax(1, multiple);
     return FS_OK;
 }
 
@@ -263,15 +314,41 @@ fs_status cost_framework_read(const char *path, fs_arena *arena, fs_err *err,
     return status;
 }
 
+static const char *folder_of(const char *data_dir, fs_arena *arena)
+{
+    return fs_printf(arena, "%s/frameworks", data_dir);
+}
+
+static fs_status read_named(const char *folder, const char *name,
+                            fs_arena *arena, fs_err *err, cost_framework *out)
+{
+    return cost_framework_read(fs_printf(arena, "%s/%s.json", folder, name),
+                               arena, err, out);
+}
+
 fs_status cost_framework_open(const char *name, const char *data_dir,
                               fs_arena *arena, fs_err *err, cost_framework *out)
 {
-    const char *folder = fs_printf(arena, "%s/frameworks", data_dir);
+    const char *folder = folder_of(data_dir, arena);
     const hw_names names = hw_device_names(folder, arena);
     for (int32_t k = 0; k < names.n; k++)
         if (strcmp(names.at[k], name) == 0)
-            return cost_framework_read(
-                fs_printf(arena, "%s/%s.json", folder, name), arena, err, out);
+            return read_named(folder, name, arena, err, out);
+    if (names.n == 0)
+        return fs_fail(err, FS_INVALID,
+                       "unknown framework '%.80s'; %s has none", name, folder);
     return fs_fail(err, FS_INVALID, "unknown framework '%.80s'; %s", name,
                    hw_near_names(&names, name, arena));
+}
+
+fs_status cost_frameworks_open(const char *data_dir, fs_arena *arena,
+                               fs_err *err, cost_frameworks *out)
+{
+    const char *folder = folder_of(data_dir, arena);
+    const hw_names names = hw_device_names(folder, arena);
+    out->n = names.n;
+    out->at = fs_new(arena, cost_framework, names.n);
+    for (int32_t k = 0; k < names.n; k++)
+        FS_TRY(read_named(folder, names.at[k], arena, err, &out->at[k]));
+    return FS_OK;
 }

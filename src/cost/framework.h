@@ -7,6 +7,15 @@
 #include "base/json.h"
 #include "cost/cost.h"
 
+/* What ranks that take samples apart may have pieces of. */
+typedef enum cost_sharded {
+    COST_STATES,
+    COST_GRADIENTS,
+    COST_PARAMETERS,
+    COST_SHARDED
+} cost_sharded;
+const char *cost_sharded_name(cost_sharded what); /* "states" */
+
 /* Every figure has its unit in its name and its source in the file's `sources`,
  * by the same key. */
 typedef struct cost_framework {
@@ -16,8 +25,13 @@ typedef struct cost_framework {
     /* Plans that it runs: with products in pieces, with pipelines, and these of
      * as many layers each. */
     bool cuts_tensors, cuts_layers, even_stages;
-    /* Models: the vocabulary is padded to a multiple of that, times tp ranks */
+    bool shards[COST_SHARDED]; /* over data parallel ranks, which of these */
+    int32_t n_schedules;       /* 0: not told */
+    const char **schedules;    /* of schedules.def, that it has */
+    /* Models: the vocabulary is padded to a multiple of that, times tp ranks;
+     * or what is beyond the last one is cut off */
     int64_t vocab_multiple;
+    bool cuts_vocab;
     /* Kernels. The host takes so long for each: a pass takes no less than all
      * of its kernels take it. */
     double host_s;
@@ -103,15 +117,16 @@ fs_status cost_framework_open(const char *name, const char *data_dir,
                               fs_arena *arena, fs_err *err,
                               cost_framework *out);
 
+/* All that there are, by name. */
+typedef struct cost_frameworks {
+    int32_t n;
+    cost_framework *at;
+} cost_frameworks;
+fs_status cost_frameworks_open(const char *data_dir, fs_arena *arena,
+                               fs_err *err, cost_frameworks *out);
+
 /* The timing of a plan as that framework would run it. */
 plan_timing *cost_timing_under(const cost_framework *framework,
                                const cost_model *model, const ir_graph *graph,
                                const plan *p, fs_arena *arena);
-/* Bytes of the fullest device: what is live at once in the plan and what the
- * framework keeps beside it; of the `process` what its allocator loses and its
- * context too. */
-int64_t cost_framework_bytes(const cost_framework *framework,
-                             const ir_graph *graph, const plan *p,
-                             bool process);
-
 #endif

@@ -1,6 +1,6 @@
 noinst_LIBRARIES += src/cost/libfs_cost.a
 src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
-  src/cost/collectives.def src/cost/model.c src/cost/residuals.c src/cost/residuals.h src/cost/forms.c src/cost/product.c src/cost/pace.c src/cost/move.c src/cost/across.c src/cost/tally.c \
+  src/cost/collectives.def src/cost/model.c src/cost/points.h src/cost/points.c src/cost/residuals.c src/cost/residuals.h src/cost/forms.c src/cost/product.c src/cost/pace.c src/cost/move.c src/cost/across.c src/cost/tally.c \
   src/cost/route.c src/cost/coll_ring.c src/cost/coll_tree.c \
   src/cost/coll_hierarchical.c src/cost/coll_direct.c src/cost/coll_neighbour.c src/cost/coll_in_switch.c src/cost/coll_in_switch.c \
   src/cost/measured.c src/cost/pieces.c src/cost/memo.c src/cost/widen.c \
@@ -8,7 +8,7 @@ src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
   src/cost/strategy.c src/cost/terms.c src/cost/numbers.h src/cost/numbers.c src/cost/least.c src/cost/memory.h \
   src/cost/memory.c src/cost/holding.c src/cost/slots.c src/cost/memory_parts.h src/cost/moments.c src/cost/memory_tensors.c src/cost/fuller.c \
   src/cost/sheet.h src/cost/sheet_parts.h src/cost/sheet.c src/cost/sheet_bytes.c \
-  src/cost/breakdown.c src/cost/timing.c src/cost/framework.h \
+  src/cost/breakdown.c src/cost/timing.c src/cost/framework.h src/cost/held.h \
   src/cost/framework.c src/cost/under.c src/cost/under_memory.c \
   src/cost/reduced.h src/cost/reduced.c \
   src/cost/joined.h src/cost/joined.c src/cost/normed.h src/cost/normed.c
@@ -48,6 +48,7 @@ EXTRA_DIST += src/cost/README.md src/cost/FRAMEWORKS.md src/cost/REGRET.md src/c
 # How frameworks run plans: cost/framework.h.
 frameworksdir = $(pkgdatadir)/frameworks
 dist_frameworks_DATA = \
+  datasets/frameworks/alpa.json datasets/frameworks/mist.json datasets/frameworks/mist-flash.json \
   datasets/frameworks/deepspeed-zero.json datasets/frameworks/fsdp.json \
   datasets/frameworks/megatron-lm.json datasets/frameworks/megatron-deepspeed.json datasets/frameworks/vtrain-profile.json datasets/frameworks/mxnet.json \
   datasets/frameworks/oneflow.json datasets/frameworks/paddle.json \
@@ -56,3 +57,6 @@ dist_frameworks_DATA = \
 validationdir = $(pkgdatadir)/validation
 dist_validation_DATA = datasets/validation/sources.json \
   datasets/validation/published_runs.csv datasets/validation/planner_runs.csv
+# What make bench-sim holds predictions against.
+EXTRA_DIST += datasets/validation/bounds.csv datasets/validation/constants.csv \
+  datasets/validation/left_out.json datasets/validation/others.csv

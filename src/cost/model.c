@@ -276,14 +276,16 @@ static plan_demand roofline(const hw_device *device, ir_op_kind op,
                       : hw_device_narrow_flops(device, work->narrow == IR_BF16);
     double bytes = bytes_moved(device, work);
     const bool dense = ir_op_is_dense(op);
+    const bool product = dense && ir_op_class_of(op) != IR_CLASS_ATTENTION;
     if (dense)
         rate *= hw_device_efficiency(device, work->narrow != IR_F32);
+    if (product && tiled)
+        rate *= cost_product_alignment(device, work, &work->product);
     plan_demand out = {.launch_s = device->launch_s,
                        .compute_s = rate > 0 ? (double)work->flop / rate : 0,
                        .memory_s =
                            bytes / hw_device_bps(device, ir_op_class_of(op) ==
                                                              IR_CLASS_REDUCE)};
-    const bool product = dense && ir_op_class_of(op) != IR_CLASS_ATTENTION;
     if (product && tiled && device->units && work->product.groups)
         out.compute_s = fmax(
             out.compute_s, cost_product_seconds(device, &work->product, rate));

@@ -106,6 +106,9 @@ double cost_forms_least(const cost_forms *forms, int32_t g, ir_op_kind op,
 /* Of a product at `flops` when all processors are busy (product.c). */
 double cost_product_seconds(const hw_device *device, const ir_product *p,
                             double flops);
+/* The share of its rate that is left where rows begin anywhere. */
+double cost_product_alignment(const hw_device *device, const ir_work *work,
+                              const ir_product *p);
 /* Of one of `work`'s types, no less than its flops take at the rate of these.
  */
 double cost_product_rate(const hw_device *device, const ir_work *work);

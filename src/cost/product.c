@@ -52,6 +52,20 @@ double cost_product_seconds(const hw_device *device, const ir_product *p,
     return 2 * least * device->units / flops;
 }
 
+/* What loads 16 bytes at a time begins at multiples of them. */
+enum { LOAD_BYTES = 16 };
+
+double cost_product_alignment(const hw_device *device, const ir_work *work,
+                              const ir_product *p)
+{
+    const bool narrow = work->narrow != IR_F32;
+    const int64_t each = narrow ? 2 : 4;
+    return device->unaligned_efficiency > 0 && (narrow || device->uses_tf32) &&
+                   p->inner * each % LOAD_BYTES
+               ? device->unaligned_efficiency
+               : 1;
+}
+
 double cost_product_rate(const hw_device *device, const ir_work *work)
 {
     const double peak =
@@ -64,7 +78,8 @@ double cost_product_rate(const hw_device *device, const ir_work *work)
 double cost_product_at(const hw_device *device, const ir_work *work,
                        const ir_product *p)
 {
-    const double rate = cost_product_rate(device, work);
+    const double rate = cost_product_rate(device, work) *
+                        cost_product_alignment(device, work, p);
     const double whole = 2.0 * (double)p->groups * (double)p->rows *
                          (double)p->columns * (double)p->depth / rate;
     return device->units ? fmax(whole, cost_product_seconds(device, p, rate))

@@ -45,7 +45,8 @@ static ir_work work_of(const under *u, const plan_task *task)
 static double products_s(const under *u, const ir_work *work, bool backward)
 {
     const ir_product *p = &work->product,
-                     weighed = {p->groups, p->rows, p->depth, p->columns};
+                     weighed = {p->groups, p->rows, p->depth, p->columns,
+                                p->inner};
     return (backward ? 2 : 1) * (cost_product_at(u->device, work, p) +
                                  cost_product_at(u->device, work, &weighed));
 }
@@ -312,9 +313,9 @@ static double kernels_of(const under *u, const plan_task *task)
                              &score_bytes);
 }
 
-/* Of kernels profiled one at a time: none begins before the last has ended and
- * the host has started it; collectives come on top. */
-static void put_together(const under *u)
+/* Of kernels profiled one at a time: none begins before the last has ended for
+ * so long. */
+static void keep_apart(const under *u)
 {
     for (int32_t i = 0; i < u->role->n_tasks; i++) {
         const plan_task *task = &u->role->tasks[i];
@@ -323,19 +324,21 @@ static void put_together(const under *u)
         if (task->kind != PLAN_COMPUTE || !(kernels > 0) ||
             task->phase == PLAN_BEGIN || task->phase == PLAN_END)
             continue;
-        const double more = fmax(kernels * u->framework->gap_s,
-                                 kernels * u->framework->host_s - d->total_s);
-        d->launch_s += more;
-        d->total_s += more;
+        d->launch_s += kernels * u->framework->gap_s;
+        d->total_s += kernels * u->framework->gap_s;
     }
 }
 
-/* Per phase: no less than the host takes. */
+/* Per phase: no less than the host takes, which runs on while devices exchange;
+ * not where kernels were profiled by themselves. */
 static void bound_by_host(const under *u)
 {
+    const bool apart = u->framework->gap_s > 0;
     double host[PLAN_PHASES] = {0}, device[PLAN_PHASES] = {0};
     for (int32_t i = 0; i < u->role->n_tasks; i++) {
         const plan_task *task = &u->role->tasks[i];
+        if (task->kind == PLAN_BOX && apart)
+            continue;
         host[task->phase] += u->framework->host_s * kernels_of(u, task);
         if (task->kind == PLAN_COMPUTE || task->kind == PLAN_BOX)
             device[task->phase] += u->demand[i].total_s;
@@ -467,10 +470,8 @@ plan_timing *cost_timing_under(const cost_framework *framework,
             else if (task->kind == PLAN_BOX && task->comm >= 0)
                 time_bucket(&u, task, &u.demand[i]);
         }
-        if (framework->gap_s > 0)
-            put_together(&u);
-        else
-            bound_by_host(&u);
+        keep_apart(&u);
+        bound_by_host(&u);
         wait_for_slowest(&u);
         cost_reduce_meanwhile(framework, graph, role,
                               gradients_reduced(&u, arena),

@@ -4,7 +4,7 @@
  * more for the backward pass than ours keep it as often as ours keep what they
  * make: for each micro-batch in flight. */
 #include "config.h"
-#include "cost/framework.h"
+#include "cost/held.h"
 
 #include "plan/fullest.h"
 #include "plan/memory.h"
@@ -124,13 +124,18 @@ static int32_t pieces_kept(const plan_role *role, const plan_task *task)
     return most;
 }
 
-static double weights_kept(const holding *h)
+/* Of what persists: its own bytes, or what is kept of weights beside them. */
+static double standing_bytes(const holding *h, bool beside)
 {
     double bytes = 0;
-    for (int32_t i = 0; i < h->role->n_registers && h->narrow; i++) {
+    for (int32_t i = 0; i < h->role->n_registers; i++) {
         const plan_register *r = &h->role->registers[i];
-        if (r->persistent &&
-            plan_memory_kind(h->graph, h->role, r) == PLAN_BYTES_PARAM)
+        const bool weights =
+            r->persistent &&
+            plan_memory_kind(h->graph, h->role, r) == PLAN_BYTES_PARAM;
+        if (!beside && r->persistent)
+            bytes += (double)(r->count * r->bytes);
+        else if (beside && weights && h->narrow)
             bytes +=
                 h->f->weight_kept_bytes * (double)r->bytes /
                 (double)ir_dtype_bytes(h->graph->tensors.at[r->tensor].dtype);
@@ -138,23 +143,105 @@ static double weights_kept(const holding *h)
     return bytes;
 }
 
-static double role_bytes(const holding *h, const plan *p, int32_t at)
+/* ---- parameters that only the optimizer reads ---- */
+
+enum { WEIGHT_BYTES = 2 }; /* of a 16-bit float */
+
+/* Local elements of a role's tensors: of what persists, and of gradients that
+ * add up; 0: it has none. */
+static double *local_elements(const holding *h, fs_arena *arena)
 {
-    const cost_framework *f = h->f;
+    double *of = fs_new(arena, double, h->graph->tensors.n);
+    for (int32_t i = 0; i < h->role->n_registers; i++) {
+        const plan_register *r = &h->role->registers[i];
+        const plan_task *made =
+            r->producer < 0 ? NULL : &h->role->tasks[r->producer];
+        const bool adds_up =
+            made && made->kind == PLAN_COMPUTE &&
+            h->graph->nodes.at[made->node].op == IR_OP_accumulate;
+        if (r->persistent || adds_up)
+            of[r->tensor] =
+                (double)r->bytes /
+                (double)ir_dtype_bytes(h->graph->tensors.at[r->tensor].dtype);
+    }
+    return of;
+}
+
+/* The sum over micro-batches that a gradient comes from, over what scales and
+ * clips it; -1: none. */
+static int32_t sum_behind(const ir_graph *graph, int32_t tensor)
+{
+    for (int32_t v = graph->tensors.at[tensor].producer; v >= 0;
+         v = graph->tensors.at[tensor].producer) {
+        const ir_node *node = &graph->nodes.at[v];
+        if (node->op == IR_OP_accumulate)
+            return tensor;
+        if (node->phase != IR_UPDATE || node->n_in == 0)
+            return -1;
+        tensor = node->in[0];
+    }
+    return -1;
+}
+
+/* Networks of 16-bit floats have parameters in floats for the optimizer alone:
+ * where its states are cut further than the plan cuts these (ZeRO-1 and 2),
+ * frameworks cut both alike, and keep 16-bit weights as the plan keeps
+ * parameters (Rajbhandari et al., "ZeRO", 2020, section 5: 2 and 2 bytes whole,
+ * 12 cut; Megatron-LM's distributed optimizer: 6 whole, 12 cut). Those weights
+ * are counted already (weight_kept_bytes, or half of a gradient in floats)
+ * unless the plan cuts gradients too. */
+static double masters_less(const holding *h)
+{
     const ir_graph *graph = h->graph;
+    fs_arena *arena = fs_arena_create();
+    const double *local = local_elements(h, arena);
+    double less = 0;
+    for (int32_t v = 0; v < graph->nodes.n && h->narrow; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        int32_t state = -1;
+        if (node->phase != IR_UPDATE || node->n_in < 3 ||
+            graph->tensors.at[node->in[0]].role != IR_PARAM ||
+            graph->tensors.at[node->in[0]].dtype != IR_F32)
+            continue;
+        for (int32_t k = 1; k < node->n_in && state < 0; k++)
+            if (graph->tensors.at[node->in[k]].role == IR_STATE &&
+                graph->tensors.at[node->in[k]].shape.rank ==
+                    graph->tensors.at[node->in[0]].shape.rank)
+                state = node->in[k];
+        const double whole = local[node->in[0]];
+        const double cut = state < 0 ? 0 : local[state];
+        if (cut <= 0 || cut >= whole)
+            continue;
+        const int32_t sum = sum_behind(graph, node->in[1]);
+        const bool cuts_sum = sum >= 0 && local[sum] > 0 && local[sum] < whole;
+        less += (whole - cut) * (double)ir_dtype_bytes(IR_F32);
+        if (cuts_sum && h->f->weight_kept_bytes <= 0)
+            less -= (whole - local[sum]) * WEIGHT_BYTES;
+    }
+    fs_arena_destroy(arena);
+    return less;
+}
+
+/* What kernels keep from the forward pass, for each micro-batch in flight, and
+ * the most that one of the backward pass makes again. */
+static void count_kept(const holding *h, const plan *p, cost_held *out)
+{
     const plan_role *role = h->role;
-    double kept = weights_kept(h), again = 0;
+    double again[2] = {0}, kept[2] = {0};
     for (int32_t i = 0; i < role->n_tasks; i++) {
         const plan_task *task = &role->tasks[i];
         if (task->kind != PLAN_COMPUTE || task->phase == PLAN_END)
             continue;
-        const double bytes = kept_of(f, graph, p, role, task);
+        const double bytes = kept_of(h->f, h->graph, p, role, task);
+        const int of =
+            h->graph->nodes.at[task->node].op == IR_OP_attention ? 0 : 1;
         if (task->phase == PLAN_FORWARD)
-            kept += bytes * pieces_kept(role, task);
-        else if (bytes > again)
-            again = bytes;
+            kept[of] += bytes * pieces_kept(role, task);
+        else if (bytes > again[0] + again[1])
+            again[of] = bytes, again[1 - of] = 0;
     }
-    return (double)(role->bound_bytes - less_bytes(h, p, at)) + kept + again;
+    out->scores_bytes = kept[0] + again[0];
+    out->masks_bytes = kept[1] + again[1];
 }
 
 static bool is_mixed(const ir_graph *graph)
@@ -166,17 +253,55 @@ static bool is_mixed(const ir_graph *graph)
     return false;
 }
 
-int64_t cost_framework_bytes(const cost_framework *framework,
-                             const ir_graph *graph, const plan *p, bool process)
+/* Inputs of products that sequence parallel ranks gather, as the framework
+ * holds them; of all micro-batches in flight. */
+static double gathered_bytes(const holding *h)
+{
+    double bytes = 0;
+    for (int32_t i = 0; i < h->role->n_registers; i++) {
+        const plan_register *r = &h->role->registers[i];
+        const plan_task *made =
+            r->producer < 0 ? NULL : &h->role->tasks[r->producer];
+        bool kept = false;
+        if (!made || made->kind != PLAN_BOX || made->phase != PLAN_FORWARD ||
+            made->box.kind != PLAN_ALL_GATHER || r->per_step || r->persistent)
+            continue;
+        for (int32_t k = 0; k < r->n_consumers; k++)
+            kept |= h->role->tasks[r->consumers[k]].phase != PLAN_FORWARD;
+        bytes += kept ? (double)(r->count * bytes_of(h, r)) : 0;
+    }
+    return bytes;
+}
+
+cost_held cost_framework_held(const cost_framework *framework,
+                              const ir_graph *graph, const plan *p,
+                              int32_t role)
 {
     const cost_framework *f = framework;
-    const bool narrow = f->narrow && is_mixed(graph);
-    double most = 0;
+    const holding h = {f, graph, &p->roles[role], f->narrow && is_mixed(graph)};
+    const double persists = standing_bytes(&h, false);
+    const double live = (double)(h.role->bound_bytes - less_bytes(&h, p, role));
+    cost_held out = {.moving_bytes = live - persists,
+                     .standing_bytes =
+                         persists + standing_bytes(&h, true) - masters_less(&h),
+                     .gathered_bytes = gathered_bytes(&h)};
+    count_kept(&h, p, &out);
+    const double all = out.standing_bytes + out.moving_bytes +
+                       out.scores_bytes + out.masks_bytes;
+    out.allocated_bytes = (int64_t)all;
+    out.process_bytes =
+        (int64_t)(all * (1 + f->fragmentation) + f->context_bytes);
+    return out;
+}
+
+cost_held cost_framework_most(const cost_framework *framework,
+                              const ir_graph *graph, const plan *p)
+{
+    cost_held most = {0};
     for (int32_t r = 0; r < p->n_roles; r++) {
-        const holding h = {f, graph, &p->roles[r], narrow};
-        const double bytes = role_bytes(&h, p, r);
-        most = bytes > most ? bytes : most;
+        const cost_held held = cost_framework_held(framework, graph, p, r);
+        if (held.allocated_bytes >= most.allocated_bytes)
+            most = held;
     }
-    return (int64_t)(process ? most * (1 + f->fragmentation) + f->context_bytes
-                             : most);
+    return most;
 }

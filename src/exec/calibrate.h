@@ -17,7 +17,7 @@ typedef struct exec_probe_piece {
 typedef struct exec_probe_options {
     int32_t passes;  /* over all that is measured: a shared host's speed drifts
                         within seconds */
-    int32_t n_known; /* measured before: not measured again */
+    int32_t n_known; /* measured before: not measured again; rank 0's count */
     const hw_sample *known;
     /* What has been measured since, on rank 0; NULL. */
     fs_status (*found)(void *ctx, const hw_sample *samples, int32_t n,
@@ -31,14 +31,6 @@ typedef struct exec_probe_options {
  * the cores. Figures not measured stay as they are. */
 fs_status exec_probe(exec_world *world, const exec_probe_options *options,
                      hw_cluster *cluster, fs_arena *arena, fs_err *err);
-/* Samples of whole steps: seconds, and work is what a rank's own tasks add up
- * to. "pace/2": of 2 ranks. */
-#define EXEC_PACE "pace"
-/* Likewise, and work is the bytes that a rank's process has beside its arena.
- */
-#define EXEC_PROCESS "process"
-/* "ping/2": a message's way to another core, of so many bytes. */
-#define EXEC_PING "ping"
 /* All samples of a machine (their order changes) as the figures of a device.
  * What was measured within steps counts, where there is such; of several passes
  * the mean without the slowest. */

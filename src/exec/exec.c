@@ -200,6 +200,7 @@ fs_status exec_run(exec_world *world, const ir_graph *graph,
     exec_rank rank;
     FS_TRY(check_world(world, p, options, err));
     FS_TRY(compare_plans(world, p, data, options, err));
+    fs_return_freed(); /* a plan's text, of any size */
     const int64_t rss = rss_bytes(), most = most_rss_bytes();
     fs_status status =
         exec_rank_open(world, graph, p, data, options, arena, err, &rank);

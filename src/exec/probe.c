@@ -210,6 +210,7 @@ static uint64_t key_of(const hw_sample *s)
     return fs_mix(s->form ^ fs_mix((uint64_t)s->pass + 1));
 }
 
+/* All ranks see the same. */
 static bool seen_before(probing *p, const hw_sample *s)
 {
     const uint64_t key = key_of(s);
@@ -255,15 +256,18 @@ static fs_status probe_piece(probing *p, const exec_probe_piece *piece,
 }
 
 /* What was measured since is the caller's to keep, should the rest be broken
- * off. */
+ * off. Where that fails all ranks end: the others would wait for rank 0. */
 static fs_status tell_samples(probing *p, fs_err *err)
 {
     const int32_t n = p->samples.n - p->told;
-    if (!n || !p->options->found || exec_world_rank(p->world) != 0)
+    fs_status status = FS_OK;
+    if (!n)
         return FS_OK;
-    FS_TRY(p->options->found(p->options->ctx, p->samples.at + p->told, n, err));
+    if (p->options->found && exec_world_rank(p->world) == 0)
+        status =
+            p->options->found(p->options->ctx, p->samples.at + p->told, n, err);
     p->told = p->samples.n;
-    return FS_OK;
+    return exec_world_agree(p->world, status, err);
 }
 
 /* Takes the graph. */
@@ -342,7 +346,7 @@ static void give_core_back(const cpu_set_t *usual)
 /* Of so many bytes, once a pass. */
 static void probe_message(probing *p, void *data, int bytes)
 {
-    const hw_sample what = {.what = EXEC_PING "/2",
+    const hw_sample what = {.what = HW_PING "/2",
                             .form = fs_mix((uint64_t)bytes + 1),
                             .work = bytes,
                             .pass = p->pass};
@@ -428,14 +432,47 @@ static fs_status probe_pass(probing *p, fs_err *err)
     return probe_link(p, err);
 }
 
+/* What rank 0 knows: others may have found more in the database since, and all
+ * must measure the same. */
 static void take_known(probing *p)
 {
+    int32_t n = 0;
     for (int32_t i = 0; i < p->options->n_known; i++) {
         fs_push(p->arena, &p->samples, p->options->known[i]);
         if (!p->options->known[i].in_step)
             fs_push(p->arena, &p->seen, key_of(&p->options->known[i]));
     }
     p->told = p->samples.n;
+    n = p->seen.n;
+    exec_world_bcast(p->world, &n, sizeof n, 0);
+    uint64_t *keys = fs_new(p->arena, uint64_t, n + 1);
+    if (exec_world_rank(p->world) == 0)
+        for (int32_t i = 0; i < n; i++)
+            keys[i] = p->seen.at[i];
+    exec_world_bcast(p->world, keys, n * (int64_t)sizeof *keys, 0);
+    p->seen.n = 0;
+    for (int32_t i = 0; i < n; i++)
+        fs_push(p->arena, &p->seen, keys[i]);
+}
+
+/* Ranks that outnumber the cores. */
+static fs_status probe_turns(exec_world *world,
+                             const exec_probe_options *options, hw_group *group,
+                             fs_arena *arena, fs_err *err)
+{
+    probing p = {.world = world, .options = options, .arena = arena};
+    take_known(&p);
+    for (p.pass = 0; p.pass < options->passes; p.pass++) {
+        hw_sample sample = exec_turn_sample(world, arena);
+        sample.pass = p.pass;
+        if (seen_before(&p, &sample))
+            continue;
+        sample.seconds = exec_probe_turn(world);
+        fs_push(arena, &p.samples, sample);
+        FS_TRY(tell_samples(&p, err));
+    }
+    exec_probe_take_turn(p.samples.at, p.samples.n, group, arena);
+    return FS_OK;
 }
 
 static fs_status probe_kernels(exec_world *world,
@@ -480,7 +517,7 @@ fs_status exec_probe(exec_world *world, const exec_probe_options *options,
     hw_group *group = &cluster->groups[0];
     hw_link *link = &group->inner;
     if (world->size > world->cores) {
-        group->turn_s = exec_probe_turn(world);
+        FS_TRY(probe_turns(world, options, group, arena, err));
         hw_cluster_finish(cluster);
         return FS_OK;
     }

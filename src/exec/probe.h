@@ -30,8 +30,12 @@ bool exec_piece_sample(const exec_probe_piece *piece, hw_sample *out);
 /* One product of (m, k) and (k, n). */
 ir_graph *exec_probe_matmul(int64_t m, int64_t k, int64_t n);
 
-/* Seconds that a meeting of all ranks takes beyond their work, when they
- * outnumber the cores; 0 when they do not. Every rank calls it. */
-double exec_probe_turn(exec_world *world);
+/* What a meeting of all ranks takes beyond their work, who outnumber the cores:
+ * a sample of pass 0. Every rank calls both. */
+hw_sample exec_turn_sample(const exec_world *world, fs_arena *arena);
+double exec_probe_turn(exec_world *world); /* its seconds */
+/* Samples of meetings as a figure of the group, and points. */
+void exec_probe_take_turn(hw_sample *samples, int32_t n, hw_group *group,
+                          fs_arena *arena);
 
 #endif

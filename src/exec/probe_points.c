@@ -39,8 +39,8 @@ static hw_point point_of(const hw_sample *at, int32_t n)
     if (at[0].work != at[n - 1].work)
         point.work = work;
     for (int32_t i = 0; i < kept; i++)
-        squares += (at[i].seconds - point.seconds) *
-                   (at[i].seconds - point.seconds);
+        squares +=
+            (at[i].seconds - point.seconds) * (at[i].seconds - point.seconds);
     point.deviation_s = sqrt(squares / kept);
     if (point.deviation_s < ROUNDING * point.seconds)
         point.deviation_s = 0; /* alike, but for what the mean was rounded by */
@@ -166,8 +166,8 @@ static int32_t ranks_of(const hw_point *point, const char *what)
 /* What is no collective and has a slash all the same. */
 static bool is_of_step(const hw_point *point)
 {
-    return ranks_of(point, EXEC_PACE) || ranks_of(point, EXEC_PROCESS) ||
-           ranks_of(point, EXEC_PING);
+    return ranks_of(point, HW_PACE) || ranks_of(point, HW_PROCESS) ||
+           ranks_of(point, HW_PING) || ranks_of(point, HW_TURN);
 }
 
 /* By how much steps take longer than their tasks, per deviation. */
@@ -177,7 +177,7 @@ static double jitter_of(const point_list *forms)
     int32_t n = 0;
     for (int32_t i = 0; i < forms->n; i++) {
         const hw_point *p = &forms->at[i];
-        const int32_t ranks = ranks_of(p, EXEC_PACE);
+        const int32_t ranks = ranks_of(p, HW_PACE);
         if (ranks < 2)
             continue;
         sum += (p->seconds / p->work - 1) / hw_slowest_of(ranks);
@@ -193,10 +193,10 @@ static double take_processes(const point_list *forms, fs_arena *arena,
     double sum = 0;
     int32_t n = 0;
     for (int32_t i = 0; i < forms->n; i++) {
-        if (!ranks_of(&forms->at[i], EXEC_PROCESS))
+        if (!ranks_of(&forms->at[i], HW_PROCESS))
             continue;
         hw_point one = forms->at[i];
-        one.what = EXEC_PROCESS;
+        one.what = HW_PROCESS;
         fs_push(arena, out, one);
         sum += one.work;
         n++;
@@ -214,9 +214,9 @@ static void take_link(const point_list *forms, hw_link *link, fs_arena *arena,
     int32_t n = 0;
     for (int32_t i = 0; i < forms->n; i++) {
         hw_point one = forms->at[i];
-        if (!ranks_of(&one, EXEC_PING))
+        if (!ranks_of(&one, HW_PING))
             continue;
-        one.what = EXEC_PING;
+        one.what = HW_PING;
         fs_push(arena, out, one);
         latency_s = fmin(latency_s, one.seconds);
         n++;
@@ -233,6 +233,37 @@ static void take_link(const point_list *forms, hw_link *link, fs_arena *arena,
     link->bandwidth_bps = xy > 0 ? (xx - 1) / xy : 1e10;
     link->name = "shared memory";
     link->on_cores = true;
+}
+
+/* Of most ranks, if several numbers of them were measured. */
+static void take_turn(const point_list *forms, hw_group *group, fs_arena *arena,
+                      point_list *out)
+{
+    int32_t most = 0;
+    for (int32_t i = 0; i < forms->n; i++) {
+        hw_point one = forms->at[i];
+        const int32_t ranks = ranks_of(&one, HW_TURN);
+        if (!ranks)
+            continue;
+        one.what = HW_TURN;
+        fs_push(arena, out, one);
+        group->turn_s = ranks > most ? one.seconds : group->turn_s;
+        most = ranks > most ? ranks : most;
+    }
+}
+
+void exec_probe_take_turn(hw_sample *samples, int32_t n, hw_group *group,
+                          fs_arena *arena)
+{
+    hw_device *device = &group->device;
+    point_list forms = {0}, points = {0};
+    for (int32_t i = 0; i < device->n_points; i++)
+        if (strcmp(device->points[i].what, HW_TURN) != 0)
+            fs_push(arena, &points, device->points[i]);
+    list_forms(samples, n, arena, &forms);
+    take_turn(&forms, group, arena, &points);
+    device->points = points.at;
+    device->n_points = points.n;
 }
 
 static int compare_collectives(const void *a, const void *b)
@@ -297,7 +328,7 @@ void exec_probe_take(hw_sample *samples, int32_t n, hw_group *group,
     device->tf32_flops = device->bf16_flops = device->fp16_flops = 0.0;
     device->matmul_efficiency = 1.0; /* the peak is the best measured */
     device->memory_efficiency = 1.0;
-    device->source = "measured on this host";
+    device->source = "measured by calibrate";
     take_collectives(&forms, group, arena);
     group->jitter = jitter_of(&forms);
     for (int32_t i = 0; i < forms.n; i++)
@@ -305,6 +336,7 @@ void exec_probe_take(hw_sample *samples, int32_t n, hw_group *group,
             fs_push(arena, &curves, forms.at[i]);
     group->process_bytes = take_processes(&forms, arena, &curves);
     take_link(&forms, &group->inner, arena, &curves);
+    take_turn(&forms, group, arena, &curves);
     device->points = curves.at;
     device->n_points = curves.n;
     group->memory.name = "memory";

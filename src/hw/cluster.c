@@ -2,6 +2,7 @@
 #include "hw/cluster.h"
 
 #include "base/hash.h"
+#include "hw/curves.h"
 #include "hw/parts.h"
 
 #include <math.h>
@@ -246,6 +247,7 @@ hw_cluster *hw_cluster_part(const hw_cluster *cluster, int32_t nodes,
     out->groups = fs_memdup(arena, cluster->groups, sizeof *out->groups);
     out->groups[0].nodes = nodes;
     out->groups[0].devices_per_node = devices;
+    hw_collectives_fit(&out->groups[0], arena);
     out->name = name;
     hw_cluster_finish(out);
     return out;

@@ -27,11 +27,14 @@ typedef struct hw_device {
     /* Dense nominal peaks, 16-bit ones with sums in fp32; 0: it widens these
      * floats. */
     double fp32_flops, tf32_flops, bf16_flops, fp16_flops;
-    bool uses_tf32;           /* products of floats run so */
-    double matmul_efficiency; /* measured best / nominal, in (0, 1] */
-    double fp32_efficiency;   /* likewise of products of floats on units of
-                                 their own; 0: the same */
-    double memory_efficiency; /* likewise for memory_bps */
+    bool uses_tf32;              /* products of floats run so */
+    double matmul_efficiency;    /* measured best / nominal, in (0, 1] */
+    double fp32_efficiency;      /* likewise of products of floats on units of
+                                    their own; 0: the same */
+    double unaligned_efficiency; /* of products on tensor cores whose rows do
+                                    not begin at 16 bytes, beside all others;
+                                    0: nobody says, the same */
+    double memory_efficiency;    /* likewise for memory_bps */
     double reduce_efficiency; /* of ops along rows (norms, softmax, sums), whose
                                  bytes wait for one another; 0: the same */
     double launch_s;          /* fixed cost of one op */
@@ -80,7 +83,8 @@ typedef struct hw_cluster {
     int32_t n_devices, n_nodes;
     const char *host;    /* probed host's name, else NULL */
     const char *machine; /* fingerprint of what was measured, or NULL */
-    uint64_t digest;     /* of its JSON form, name and host left out */
+    const char *facts;   /* what that machine is, in words; NULL: nobody says */
+    uint64_t digest;     /* of its JSON form; name, host, machine left out */
 } hw_cluster;
 
 /* `spec` is a path ending in .json (hw_cluster_file; else NULL), so much of it

@@ -94,18 +94,20 @@ fs_status hw_read_outer(const fs_json *in, fs_arena *arena, fs_err *err,
     return FS_OK;
 }
 
-/* 16 hex digits. */
-static fs_status read_form(const fs_json *in, fs_err *err, uint64_t *out)
+/* 16 hex digits; 0: it is not there. */
+static fs_status read_hex(const fs_json *in, const char *key, fs_err *err,
+                          uint64_t *out)
 {
     const char *text;
-    char *end;
     *out = 0;
-    if (!fs_json_has(in, "form"))
+    if (!fs_json_has(in, key))
         return FS_OK;
-    FS_TRY(fs_json_text(in, "form", err, &text));
-    *out = strtoull(text, &end, 16);
-    if (strlen(text) != 16 || *end || *out == 0)
-        return fs_json_fail(in, "form", err, "wants 16 hex digits, not 0");
+    FS_TRY(fs_json_text(in, key, err, &text));
+    *out = strtoull(text, NULL, 16);
+    if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16 ||
+        *out == 0)
+        return fs_json_fail(in, key, err,
+                            "is \"%.40s\", must be 16 hex digits, not 0", text);
     return FS_OK;
 }
 
@@ -127,7 +129,7 @@ static fs_status read_point(const fs_json *list, size_t i, fs_arena *arena,
     if (fs_json_has(&point, "count"))
         FS_TRY(fs_json_int(&point, "count", 0, INT32_MAX, err, &count));
     out->count = (int32_t)count;
-    return read_form(&point, err, &out->form);
+    return read_hex(&point, "form", err, &out->form);
 }
 
 static fs_status read_points(const fs_json *in, fs_arena *arena, fs_err *err,
@@ -180,7 +182,8 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
         "source",     "memory_efficiency", "points",
         "usd_per_h",  "price_source",      "units",
         "ramp_depth", "fp32_efficiency",   "overlap_slowdown",
-        "uses_tf32",  "reduce_efficiency", NULL};
+        "uses_tf32",  "reduce_efficiency", "unaligned_efficiency",
+        NULL};
     fs_json dev;
     FS_TRY(fs_json_object(in, "device", err, &dev));
     FS_TRY(fs_json_keys(&dev, keys, err));
@@ -200,6 +203,9 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
     if (fs_json_has(&dev, "reduce_efficiency"))
         FS_TRY(read_figure(&dev, "reduce_efficiency", &fraction, err,
                            &out->reduce_efficiency));
+    if (fs_json_has(&dev, "unaligned_efficiency"))
+        FS_TRY(read_figure(&dev, "unaligned_efficiency", &fraction, err,
+                           &out->unaligned_efficiency));
     if (fs_json_has(&dev, "uses_tf32"))
         FS_TRY(fs_json_bool(&dev, "uses_tf32", err, &out->uses_tf32));
     if (out->uses_tf32 && out->tf32_flops <= 0)
@@ -223,6 +229,17 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                        "bf16_flops, fp16_flops must be above 0",
                        in->file, dev.where);
     return read_points(&dev, arena, err, out);
+}
+
+/* Of measured collectives: devices are as many as they are; a host may have
+ * been measured as more ranks than it is seen as here. */
+static int32_t most_ranks(const hw_group *group)
+{
+    if (group->cores_per_node > 0)
+        return HW_MAX_DEVICES;
+    return group->wiring.devices > group->devices_per_node
+               ? group->wiring.devices
+               : group->devices_per_node;
 }
 
 static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
@@ -256,9 +273,10 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
     FS_TRY(hw_read_device(&in, arena, err, &out->device));
     FS_TRY(hw_read_link(&in, "inner", arena, err, &out->inner));
     FS_TRY(hw_read_link(&in, "memory", arena, err, &out->memory));
-    FS_TRY(hw_read_collectives(&in, arena, err, out));
-    FS_TRY(hw_read_reduction(&in, err, &out->in_switch));
-    return hw_read_wiring(&in, out->devices_per_node, arena, err, &out->wiring);
+    FS_TRY(
+        hw_read_wiring(&in, out->devices_per_node, arena, err, &out->wiring));
+    FS_TRY(hw_read_collectives(&in, most_ranks(out), arena, err, out));
+    return hw_read_reduction(&in, err, &out->in_switch);
 }
 
 static fs_status check_devices(const hw_cluster *cluster, const char *file,
@@ -282,10 +300,11 @@ static fs_status read_cluster(const fs_json *in, fs_arena *arena, fs_err *err,
                               hw_cluster *out)
 {
     static const char *const keys[] = {"version", "made_from", "host",
-                                       "machine", "groups",    "outer",
-                                       "fabric",  NULL};
+                                       "machine", "facts",     "groups",
+                                       "outer",   "fabric",    NULL};
     fs_json list;
     int64_t version;
+    uint64_t machine;
     const char *made_from; /* for people */
     if (!json_is_object(in->value))
         return fs_fail(err, FS_INVALID, "%s: a cluster must be an object",
@@ -302,8 +321,11 @@ static fs_status read_cluster(const fs_json *in, fs_arena *arena, fs_err *err,
         FS_TRY(fs_json_strdup(in, "made_from", arena, err, &made_from));
     if (fs_json_has(in, "host"))
         FS_TRY(fs_json_strdup(in, "host", arena, err, &out->host));
-    if (fs_json_has(in, "machine"))
+    FS_TRY(read_hex(in, "machine", err, &machine));
+    if (machine)
         FS_TRY(fs_json_strdup(in, "machine", arena, err, &out->machine));
+    if (fs_json_has(in, "facts"))
+        FS_TRY(fs_json_strdup(in, "facts", arena, err, &out->facts));
     FS_TRY(fs_json_array(in, "groups", err, &list));
     size_t n = json_array_size(list.value);
     if (n > HW_MAX_DEVICES)
@@ -446,6 +468,9 @@ static json_t *device_json(const hw_device *device, bool figures)
         fs_json_set_int(out, "units", device->units);
         fs_json_set_real(out, "ramp_depth", device->ramp_depth);
     }
+    if (device->unaligned_efficiency > 0)
+        fs_json_set_real(out, "unaligned_efficiency",
+                         device->unaligned_efficiency);
     if (device->reduce_efficiency > 0)
         fs_json_set_real(out, "reduce_efficiency", device->reduce_efficiency);
     if (device->uses_tf32)
@@ -499,6 +524,8 @@ json_t *hw_cluster_json(const hw_cluster *cluster, bool figures)
             fs_json_set_text(out, "host", cluster->host);
         if (cluster->machine)
             fs_json_set_text(out, "machine", cluster->machine);
+        if (cluster->facts)
+            fs_json_set_text(out, "facts", cluster->facts);
     }
     for (int32_t g = 0; g < cluster->n_groups; g++)
         json_array_append_new(groups, group_json(&cluster->groups[g], figures));

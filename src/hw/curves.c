@@ -19,8 +19,8 @@ static fs_status read_positive(const fs_json *in, const char *key, fs_err *err,
                : fs_json_fail(in, key, err, "is %g, must be above 0", *out);
 }
 
-static fs_status read_one(const fs_json *list, size_t i, fs_arena *arena,
-                          fs_err *err, hw_collective *out)
+static fs_status read_one(const fs_json *list, size_t i, int32_t most,
+                          fs_arena *arena, fs_err *err, hw_collective *out)
 {
     static const char *const keys[] = {"what", "ranks", "bytes", "seconds",
                                        NULL};
@@ -29,7 +29,7 @@ static fs_status read_one(const fs_json *list, size_t i, fs_arena *arena,
     FS_TRY(fs_json_item(list, i, err, &in));
     FS_TRY(fs_json_keys(&in, keys, err));
     FS_TRY(fs_json_strdup(&in, "what", arena, err, &out->what));
-    FS_TRY(fs_json_int(&in, "ranks", 2, HW_MAX_DEVICES, err, &ranks));
+    FS_TRY(fs_json_int(&in, "ranks", 2, most, err, &ranks));
     FS_TRY(read_positive(&in, "bytes", err, &out->bytes));
     out->ranks = (int32_t)ranks;
     return read_positive(&in, "seconds", err, &out->seconds);
@@ -55,8 +55,8 @@ static void make_monotone(hw_collective *at, int32_t n)
             at[i].seconds = at[i + 1].seconds;
 }
 
-fs_status hw_read_collectives(const fs_json *node, fs_arena *arena, fs_err *err,
-                              hw_group *out)
+fs_status hw_read_collectives(const fs_json *node, int32_t most,
+                              fs_arena *arena, fs_err *err, hw_group *out)
 {
     fs_json list;
     if (!fs_json_has(node, "collectives"))
@@ -68,7 +68,7 @@ fs_status hw_read_collectives(const fs_json *node, fs_arena *arena, fs_err *err,
                        node->file, n, MOST_POINTS);
     out->collectives = fs_new(arena, hw_collective, n);
     for (size_t i = 0; i < n; i++)
-        FS_TRY(read_one(&list, i, arena, err, &out->collectives[i]));
+        FS_TRY(read_one(&list, i, most, arena, err, &out->collectives[i]));
     out->n_collectives = (int32_t)n;
     if (n > 1)
         qsort(out->collectives, n, sizeof *out->collectives, by_size);
@@ -89,6 +89,20 @@ json_t *hw_collectives_json(const hw_group *group)
         json_array_append_new(list, out);
     }
     return list;
+}
+
+void hw_collectives_fit(hw_group *group, fs_arena *arena)
+{
+    hw_collective *kept;
+    int32_t n = 0;
+    if (!group->n_collectives)
+        return;
+    kept = fs_new(arena, hw_collective, group->n_collectives);
+    for (int32_t i = 0; i < group->n_collectives; i++)
+        if (group->collectives[i].ranks <= group->devices_per_node)
+            kept[n++] = group->collectives[i];
+    group->collectives = kept;
+    group->n_collectives = n;
 }
 
 const hw_collective *hw_collectives_of(const hw_group *group, const char *what,
@@ -120,7 +134,9 @@ fs_status hw_collectives_open(const char *data_dir, fs_arena *arena,
     const fs_json in = fs_json_root(path, root);
     fs_status status = fs_json_keys(&in, keys, err);
     if (status == FS_OK)
-        status = hw_read_collectives(&in, arena, err, group);
+        status = hw_read_collectives(&in, HW_MAX_DEVICES, arena, err, group);
     json_decref(root);
+    if (status == FS_OK)
+        hw_collectives_fit(group, arena);
     return status;
 }

@@ -2,6 +2,8 @@
 #include "config.h"
 #include "hw/devices.h"
 
+#include "base/json.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <stdbool.h>
@@ -55,8 +57,7 @@ static int32_t edit_distance(const char *a, const char *b)
     return row[m];
 }
 
-/* Near: a part of the other, or few edits away. */
-static bool is_near(const char *wanted, const char *known)
+bool hw_is_near(const char *wanted, const char *known)
 {
     if (wanted[0] && (strstr(known, wanted) || strstr(wanted, known)))
         return true;
@@ -70,7 +71,7 @@ const char *hw_near_names(const hw_names *names, const char *wanted,
     fs_text near = {.arena = arena}, all = {.arena = arena};
     for (int32_t i = 0; i < names->n; i++) {
         fs_text_add(&all, "%s%s", i ? ", " : "", names->at[i]);
-        if (is_near(wanted, names->at[i]))
+        if (hw_is_near(wanted, names->at[i]))
             fs_text_add(&near, "%s%s", near.n ? ", " : "", names->at[i]);
     }
     return fs_printf(arena, "%s: %s", near.n ? "did you mean" : "known",
@@ -79,33 +80,113 @@ const char *hw_near_names(const hw_names *names, const char *wanted,
                              : "none");
 }
 
-static bool begins_like(const char *name, const char *kind)
-{
-    size_t k = 0;
-    for (; kind[k]; k++)
-        if (name[k] != tolower((unsigned char)kind[k]))
-            return false;
-    return k > 0;
-}
+/* ---- what a text means ---- */
 
-static bool ends_with(const char *name, const char *ending)
-{
-    const size_t n = strlen(name), m = strlen(ending);
-    return n >= m && strcmp(name + n - m, ending) == 0;
-}
+enum { MOST_WORDS = 8, MOST_LETTERS = 24 };
 
-const char *hw_device_like(const hw_names *names, const char *kind,
-                           int64_t gigabytes, fs_arena *arena)
+typedef struct words {
+    int32_t n;
+    char at[MOST_WORDS][MOST_LETTERS];
+} words;
+
+/* Words up to a remark in parentheses; false: too many, or too long. */
+static bool split(const char *text, words *out)
 {
-    const char *ending = fs_printf(arena, "-%lldg", (long long)gigabytes);
-    const char *found = NULL;
-    for (int32_t i = 0; i < names->n; i++) {
-        const char *name = names->at[i];
-        if (!begins_like(name, kind))
-            continue;
-        if (gigabytes > 0 && ends_with(name, ending))
-            return name;
-        found = name;
+    out->n = 0;
+    while (*text && *text != '(') {
+        const size_t n = strcspn(text, " -_(");
+        if (n > 0) {
+            if (out->n == MOST_WORDS || n >= MOST_LETTERS)
+                return false;
+            for (size_t k = 0; k < n; k++)
+                out->at[out->n][k] = (char)tolower((unsigned char)text[k]);
+            out->at[out->n++][n] = '\0';
+        }
+        text += n + (text[n] && text[n] != '(');
     }
-    return found;
+    return true;
+}
+
+/* "80g", "80gb" -> 80; 0: the word is another. */
+static int64_t gigabytes_of(const char *word)
+{
+    char *end;
+    if (!isdigit((unsigned char)*word))
+        return 0;
+    const long value = strtol(word, &end, 10);
+    return strcmp(end, "g") == 0 || strcmp(end, "gb") == 0 ? value : 0;
+}
+
+/* Of a maker, of a line of products, of memory. */
+static bool tells_no_name(const char *word)
+{
+    static const char *const known[] = {
+        "nvidia", "amd", "intel", "google", "tesla", "geforce", "instinct"};
+    for (size_t k = 0; k < sizeof known / sizeof known[0]; k++)
+        if (strcmp(word, known[k]) == 0)
+            return true;
+    return gigabytes_of(word) > 0 || strncmp(word, "hbm", 3) == 0;
+}
+
+/* Those of the name alone; the memory that the others tell. */
+static int64_t leave_names(words *w)
+{
+    int64_t gigabytes = 0;
+    int32_t n = 0;
+    for (int32_t i = 0; i < w->n; i++) {
+        if (gigabytes_of(w->at[i]))
+            gigabytes = gigabytes_of(w->at[i]);
+        if (!tells_no_name(w->at[i]))
+            memmove(w->at[n++], w->at[i], MOST_LETTERS);
+    }
+    w->n = n;
+    return gigabytes;
+}
+
+/* Of a last word: "sxm" is "sxm5" too, but "a10" no "a100". */
+static bool is_begin(const char *part, const char *word)
+{
+    const size_t n = strlen(part);
+    return strncmp(part, word, n) == 0 && isalpha((unsigned char)part[n - 1]) &&
+           strspn(word + n, "0123456789") == strlen(word + n);
+}
+
+static bool may_be(const words *meant, const words *name)
+{
+    if (!meant->n || meant->n > name->n)
+        return false;
+    for (int32_t i = 0; i < meant->n; i++)
+        if (strcmp(meant->at[i], name->at[i]) != 0 &&
+            !(i == meant->n - 1 && is_begin(meant->at[i], name->at[i])))
+            return false;
+    return true;
+}
+
+hw_meant hw_devices_meant(const hw_names *names, const char *text,
+                          fs_arena *arena)
+{
+    hw_meant out = {0};
+    words meant, name;
+    if (!split(text, &meant))
+        return out;
+    out.gigabytes = leave_names(&meant);
+    for (int32_t i = 0; i < names->n; i++)
+        if (split(names->at[i], &name) && may_be(&meant, &name))
+            fs_push(arena, &out.names, names->at[i]);
+    return out;
+}
+
+fs_status hw_device_memory(const char *directory, const char *name,
+                           fs_arena *arena, fs_err *err, double *bytes)
+{
+    const char *path = fs_printf(arena, "%s/%s.json", directory, name);
+    json_t *root;
+    fs_json device;
+    FS_TRY(fs_json_load(path, err, &root));
+    const fs_json in = fs_json_root(path, root);
+    fs_status status = fs_json_object(&in, "device", err, &device);
+    if (status == FS_OK)
+        status = fs_json_number(&device, "memory_bytes", err, bytes);
+    json_decref(root);
+    return status;
 }

@@ -3,6 +3,9 @@
 #define FS_HW_DEVICES_H
 
 #include "base/arena.h"
+#include "base/status.h"
+
+#include <stdbool.h>
 
 typedef struct hw_names {
     char **at; /* in alphabetical order */
@@ -14,10 +17,21 @@ hw_names hw_device_names(const char *directory, fs_arena *arena);
 /* "did you mean a, b", or all of them. */
 const char *hw_near_names(const hw_names *names, const char *wanted,
                           fs_arena *arena);
-/* The device that a table of measured runs means by "A100-SXM4" and gigabytes
- * of memory (0: they are not told): its name begins so, and ends with "-80g";
- * else the last that begins so, which has the most. NULL: none. */
-const char *hw_device_like(const hw_names *names, const char *kind,
-                           int64_t gigabytes, fs_arena *arena);
+/* Is `known` what may be meant: a part of the other, or few edits away? */
+bool hw_is_near(const char *wanted, const char *known);
+
+/* A device as people write it, "NVIDIA A100-SXM4-80GB", "L4 (PCIe)". */
+typedef struct hw_meant {
+    hw_names names;    /* that it may be: of an A100 those of any memory */
+    int64_t gigabytes; /* that the text tells; 0: none */
+} hw_meant;
+/* Words are those between blanks, '-' and '_', capitals or not, without their
+ * makers; of the name's the first are the text's, the last of which may be
+ * shorter by a number (SXM: SXM5). */
+hw_meant hw_devices_meant(const hw_names *names, const char *text,
+                          fs_arena *arena);
+/* Of `directory`/NAME.json. */
+fs_status hw_device_memory(const char *directory, const char *name,
+                           fs_arena *arena, fs_err *err, double *bytes);
 
 #endif

@@ -26,9 +26,10 @@ fs_status hw_read_bps(const fs_json *in, const char *key, fs_err *err,
 fs_status hw_read_wiring(const fs_json *group, int32_t devices, fs_arena *arena,
                          fs_err *err, hw_wiring *out);
 fs_status hw_read_fabric(const fs_json *cluster, fs_err *err, hw_fabric *out);
-/* "collectives" of a group or a device file's node, where it is there. */
-fs_status hw_read_collectives(const fs_json *node, fs_arena *arena, fs_err *err,
-                              hw_group *out);
+/* "collectives" of a group or a device file, of `most` ranks at most, where it
+ * is there. */
+fs_status hw_read_collectives(const fs_json *node, int32_t most,
+                              fs_arena *arena, fs_err *err, hw_group *out);
 json_t *hw_collectives_json(const hw_group *group);
 /* "in_switch" of a group, a device file's node or a fabric, likewise. */
 fs_status hw_read_reduction(const fs_json *in, fs_err *err, hw_reduction *out);

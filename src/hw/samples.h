@@ -21,4 +21,16 @@ typedef struct hw_sample {
     int32_t count;
 } hw_sample;
 
+/* Samples that are of no op and no collective. Of whole steps: seconds, and
+ * work is what a rank's own tasks add up to. "pace/2": of 2 ranks. */
+#define HW_PACE "pace"
+/* Likewise, and work is the bytes that a rank's process has beside its arena.
+ */
+#define HW_PROCESS "process"
+/* "ping/2": a message's way to another core, of so many bytes. */
+#define HW_PING "ping"
+/* "turn/4": what a meeting of 4 ranks, which outnumber the cores, takes beyond
+ * their work, each sending so many bytes to each. */
+#define HW_TURN "turn"
+
 #endif

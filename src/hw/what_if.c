@@ -27,16 +27,21 @@ typedef FS_VEC(figure) figures;
 
 /* ---- the numbers that there are ---- */
 
-/* Keys whose number has no part in time, or cannot change under a plan. */
-static bool is_fixed(const char *key)
+/* Why the number of a key is no figure to change; NULL: it is one. `name`: the
+ * key, or the key without its unit. */
+static const char *why_fixed(const char *name)
 {
-    static const char *const fixed[] = {"version",          "nodes",
-                                        "devices_per_node", "memory_bytes",
-                                        "usd_per_h",        NULL};
-    for (int i = 0; fixed[i]; i++)
-        if (strcmp(key, fixed[i]) == 0)
-            return true;
-    return false;
+    static const char *const made_for = "cannot change under a plan, which was "
+                                        "made for so many",
+                             *const no_time = "has no part in a step's time";
+    static const char *const fixed[][2] = {
+        {"nodes", "nodes"},         {"devices_per_node", "devices"},
+        {"memory_bytes", "memory"}, {"process_bytes", "process"},
+        {"usd_per_h", "usd"},       {"version", "version"}};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (strcmp(name, fixed[i][0]) == 0 || strcmp(name, fixed[i][1]) == 0)
+            return i < 2 ? made_for : no_time;
+    return NULL;
 }
 
 static const char *plain_name(const char *key, fs_arena *arena)
@@ -61,7 +66,7 @@ static void add_numbers(json_t *in, const char *group, const char *part,
     json_object_foreach(in, key, value)
     {
         const char *own = fs_strdup(arena, key);
-        if (json_is_number(value) && !is_fixed(key))
+        if (json_is_number(value) && !why_fixed(key))
             fs_push(arena, all,
                     (figure){in, own, group, part, plain_name(own, arena)});
         else if (json_is_object(value) && !part[0])
@@ -115,10 +120,20 @@ static void add_name(hw_names *list, const char *name, fs_arena *arena)
     fs_push(arena, list, fs_strdup(arena, name));
 }
 
+/* The last part of a path. */
+static const char *last_part(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot ? dot + 1 : path;
+}
+
 static fs_status fail_unknown(const wish *w, const figures *all,
                               fs_arena *arena, fs_err *err)
 {
     hw_names known = {0};
+    const char *why = why_fixed(last_part(w->path));
+    if (why)
+        return fs_fail(err, FS_INVALID, "%s: %s %s", w->words, w->path, why);
     add_name(&known, "link.bandwidth", arena);
     add_name(&known, "link.latency", arena);
     add_name(&known, "device.flops", arena);
@@ -181,7 +196,8 @@ static fs_status change_one(const wish *w, const figure *f, fs_arena *arena,
     const bool whole = json_is_integer(was);
     const hw_change change = {
         fs_printf(arena, "%s%s%s", f->group, f->part, f->name), from, to};
-    if (to == from)
+    /* 0: devices are no processes on their host's cores (hw_group) */
+    if (to == from || (from == 0 && strcmp(f->key, "cores_per_node") == 0))
         return FS_OK;
     if (!isfinite(to) || (whole && (to != floor(to) || fabs(to) > 1e15)))
         return fs_fail(err, FS_INVALID, "%s: %s would be %g, must be %s",
@@ -208,7 +224,10 @@ static fs_status change_all(const wish *w, json_t *root, fs_arena *arena,
     if (meant == 0)
         return fail_unknown(w, &all, arena, err);
     if (changes->n == before)
-        return fs_fail(err, FS_INVALID, "%s: that changes nothing", w->words);
+        return fs_fail(err, FS_INVALID, "%s: that changes nothing%s", w->words,
+                       strstr(last_part(w->path), "cores")
+                           ? ", or devices are none that share cores"
+                           : "");
     return FS_OK;
 }
 

@@ -22,6 +22,9 @@ typedef enum ir_op_class {
  */
 typedef struct ir_product {
     int64_t groups, rows, columns, depth; /* 0: there is none */
+    int64_t inner; /* divides the innermost axis of each matrix: so many
+                      elements begin together; 0: nobody asks, as of
+                      convolutions */
 } ir_product;
 
 /* Exact amounts of one execution on a local shard: work, not time. */

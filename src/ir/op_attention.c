@@ -261,8 +261,9 @@ static void work_attention(const ir_node *node, const ir_io *io, ir_work *out)
     const int64_t rest = node->op == IR_OP_attention ? 6 : 5;
     ir_work_products(node, io, ir_mul_sat(each, pairs), ir_mul_sat(rest, pairs),
                      out);
-    out->product = (ir_product){ir_mul_sat(q->dim[0], q->dim[1]), q->dim[2],
-                                v->dim[2], q->dim[3]};
+    out->product =
+        (ir_product){ir_mul_sat(q->dim[0], q->dim[1]), q->dim[2], v->dim[2],
+                     q->dim[3], ir_common_divisor(q->dim[3], v->dim[2])};
 }
 
 static void grad_attention(ir_graph *graph, const ir_node *node,

@@ -220,12 +220,12 @@ static ir_product conv_product(const ir_node *node, const ir_shape *x,
     const int64_t places = y->dim[1] ? ir_shape_count(y) / y->dim[1] : 0;
     const int64_t from = x->dim[1] ? ir_shape_count(x) / x->dim[1] : 0;
     if (pass == CONV_FORWARD)
-        return (ir_product){groups, places, out, window};
+        return (ir_product){groups, places, out, window, 0};
     if (pass == CONV_FILTER)
-        return (ir_product){groups, out, window, places};
+        return (ir_product){groups, out, window, places, 0};
     /* with strides fewer windows reach a place */
-    return (ir_product){groups, from, in,
-                        from ? out * taps * places / from : 0};
+    return (ir_product){groups, from, in, from ? out * taps * places / from : 0,
+                        0};
 }
 
 static void work_conv(const ir_node *node, const ir_io *io, ir_work *out)

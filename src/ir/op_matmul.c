@@ -95,6 +95,16 @@ static void sbp_matmul(const ir_node *node, const ir_io *io, fs_arena *arena,
     add_row(node, arena, out, (mm_sbp){b, p, p, p});
 }
 
+static int64_t inner_of(const ir_io *io)
+{
+    int64_t inner = 0;
+    const ir_shape *matrices[] = {&io->in[0], &io->in[1], &io->out[0]};
+    for (int32_t k = 0; k < 3; k++)
+        inner =
+            ir_common_divisor(inner, matrices[k]->dim[matrices[k]->rank - 1]);
+    return inner;
+}
+
 static void work_matmul(const ir_node *node, const ir_io *io, ir_work *out)
 {
     mm_axes x = axes_of(node, io);
@@ -107,7 +117,7 @@ static void work_matmul(const ir_node *node, const ir_io *io, ir_work *out)
                                    : 0;
     out->product =
         (ir_product){x.batched && rows && columns ? n / rows / columns : 1,
-                     rows, columns, io->in[0].dim[x.a_k]};
+                     rows, columns, io->in[0].dim[x.a_k], inner_of(io)};
 }
 
 /* The transpose of the last two axes. */
@@ -198,7 +208,8 @@ static void work_weight_grad(const ir_node *node, const ir_io *io, ir_work *out)
     const int64_t rows = io->in[0].dim[io->in[0].rank - 1];
     ir_work_products(node, io, macs, 0, out);
     out->product = (ir_product){1, rows, columns,
-                                rows ? ir_shape_count(&io->in[0]) / rows : 0};
+                                rows ? ir_shape_count(&io->in[0]) / rows : 0,
+                                inner_of(io)};
 }
 
 /* y = sum a^T b: da = b y^T, db = a y. */

@@ -195,6 +195,16 @@ int64_t ir_mul_sat(int64_t a, int64_t b)
     return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
 }
 
+int64_t ir_common_divisor(int64_t a, int64_t b)
+{
+    while (a) {
+        const int64_t rest = b % a;
+        b = a;
+        a = rest;
+    }
+    return b;
+}
+
 int64_t ir_add_sat(int64_t a, int64_t b)
 {
     int64_t result;

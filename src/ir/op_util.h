@@ -61,6 +61,7 @@ void ir_sbp_linear(const ir_node *node, const ir_io *io, fs_arena *arena,
                    ir_sig_list *out);
 
 int64_t ir_mul_sat(int64_t a, int64_t b);
+int64_t ir_common_divisor(int64_t a, int64_t b); /* the greatest; of 0: b */
 int64_t ir_add_sat(int64_t a, int64_t b);
 int64_t ir_shape_bytes(const ir_shape *shape, ir_dtype dtype);
 /* Every input read once, every output written once. */

@@ -25,6 +25,18 @@ fs_status report_chakra_write(const ir_graph *graph, const plan *p,
                               const plan_timing *timing, const char *dir,
                               fs_err *err, report_chakra *out);
 
+/* ---- where they are to be (chakra_place.c) ---- */
+
+/* May a plan's traces be put into DIR, should it be there? FS_INVALID names
+ * what this program has not written and they would overwrite, or that would be
+ * taken for one of them. */
+fs_status report_chakra_check(const char *dir, int32_t n_ranks, fs_err *err);
+/* Moves what report_chakra_write has left in the folder `from` into DIR, which
+ * is there and on the same file system; those of a former export that belong to
+ * ranks beyond are removed (how many), before anything is moved. */
+fs_status report_chakra_place(const char *from, const char *dir,
+                              int32_t n_ranks, fs_err *err, int32_t *removed);
+
 /* ---- the firings of a step of a role (chakra_deps.c) ---- */
 
 typedef FS_VEC(int32_t) report_list;

@@ -5,7 +5,8 @@ src_report_libfs_report_a_SOURCES = src/report/report.h src/report/draw.h \
   src/report/draw_network.c src/report/draw_flow.c \
   src/report/draw_stages.c src/report/draw_cluster.c \
   src/report/draw_timeline.c src/report/draw_front.c src/report/draw_scatter.c \
-  src/report/chakra.c src/report/chakra.h src/report/chakra_deps.c
+  src/report/chakra.c src/report/chakra.h src/report/chakra_deps.c \
+  src/report/chakra_place.c
 src_report_libfs_report_a_CPPFLAGS = $(AM_CPPFLAGS) $(GRAPHVIZ_CFLAGS)
 
 EXTRA_DIST += src/report/README.md tests/chakra_read.py

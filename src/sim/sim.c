@@ -28,19 +28,26 @@ static fs_status check_timing(const plan *p, const plan_timing *timing,
     return FS_OK;
 }
 
-static void fill_stage(const simulation *s, int32_t r, double window_s,
-                       sim_stage *out)
+/* Of the steps that are measured, all of them together. */
+static int64_t window_ns(const simulation *s)
+{
+    const int64_t first = s->first_measured;
+    return s->end_ns[s->measured_step] - (first ? s->end_ns[first - 1] : 0);
+}
+
+/* Differences are of whole nanoseconds: where nothing is left, it is 0. */
+static void fill_stage(const simulation *s, int32_t r, sim_stage *out)
 {
     static const sim_meter none;
     const int64_t first = s->first_measured, k = s->measured_step;
     const sim_meter *a = first ? &s->at_end[first - 1][r] : &none;
     const sim_meter *b = &s->at_end[k][r];
     const double each_s = 1e-9 / (double)(k - first + 1);
-    out->busy_s += (double)(b->busy_ns - a->busy_ns) * each_s;
-    out->comm_s += (double)(b->comm_ns - a->comm_ns) * each_s;
-    out->exposed_comm_s += (double)(b->exposed_ns - a->exposed_ns) * each_s;
-    out->idle_s +=
-        window_s - (double)(b->occupied_ns - a->occupied_ns) * each_s;
+    const int64_t occupied_ns = b->occupied_ns - a->occupied_ns;
+    out->busy_s = (double)(b->busy_ns - a->busy_ns) * each_s;
+    out->comm_s = (double)(b->comm_ns - a->comm_ns) * each_s;
+    out->exposed_comm_s = (double)(b->exposed_ns - a->exposed_ns) * each_s;
+    out->idle_s = (double)(window_ns(s) - occupied_ns) * each_s;
 }
 
 /* A stage's ranks may be several roles. */
@@ -62,8 +69,7 @@ static void fill_result(const simulation *s, fs_arena *arena, sim_result *out)
     const plan *p = s->p;
     const int64_t first = s->first_measured, k = s->measured_step;
     const double window_s =
-        (double)(s->end_ns[k] - (first ? s->end_ns[first - 1] : 0)) * 1e-9 /
-        (double)(k - first + 1);
+        (double)window_ns(s) * 1e-9 / (double)(k - first + 1);
     double ranks = 0, idle_s = 0, exposed_s = 0;
     out->iteration_s = window_s;
     out->n_stages = p->strategy->n_stages;
@@ -71,7 +77,7 @@ static void fill_result(const simulation *s, fs_arena *arena, sim_result *out)
     for (int32_t r = 0; r < p->n_roles; r++) {
         const plan_role *role = &p->roles[r];
         sim_stage one = {.peak_bytes = s->meters[r].peak_bytes};
-        fill_stage(s, r, window_s, &one);
+        fill_stage(s, r, &one);
         for (int32_t c = 0; c < role->n_chunks; c++)
             add_role(p, role, &one, &out->stages[role->stages[c]]);
         ranks += role->n_ranks;

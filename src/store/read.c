@@ -26,33 +26,131 @@ fs_status store_cache_get(store_db *db, const char *key, fs_arena *arena,
     return status;
 }
 
-static plan_demand demand_of_row(sqlite3_stmt *row)
+/* ---- a measured timing ---- */
+
+typedef struct reading {
+    const ir_graph *graph;
+    const plan *p;
+    int64_t run;
+    plan_timing *timing;
+    bool **found; /* [roles][tasks] */
+    fs_arena *arena;
+    fs_err *err;
+} reading;
+
+/* "matmul h of stage 0 (role 0, task 12)" */
+static const char *task_text(const reading *in, int32_t role, int32_t task)
 {
-    return (plan_demand){
-        .compute_s = sqlite3_column_double(row, 2),
-        .memory_s = sqlite3_column_double(row, 3),
-        .network_s = sqlite3_column_double(row, 4),
-        .latency_s = sqlite3_column_double(row, 5),
-        .launch_s = sqlite3_column_double(row, 6),
-        .total_s = sqlite3_column_double(row, 7),
-        .on_core = sqlite3_column_int(row, 8) != 0,
-    };
+    const plan_role *r = &in->p->roles[role];
+    return fs_printf(
+        in->arena, "%s of %s (role %d, task %d)",
+        plan_task_name(in->graph, &r->tasks[task], in->arena),
+        fs_printf(in->arena, "stage %d", plan_task_stage(r, &r->tasks[task])),
+        role, task);
 }
 
-/* Fills what the rows say; returns how many tasks got their figure. */
-static int64_t read_demands(sqlite3_stmt *rows, const plan *p,
-                            plan_timing *timing)
+/* Of one column of a row: SQLite keeps what it was given, and would read a text
+ * as 0. */
+static fs_status read_column(const reading *in, sqlite3_stmt *row, int i,
+                             double *out)
 {
-    int64_t n = 0;
-    while (sqlite3_step(rows) == SQLITE_ROW) {
-        int32_t r = sqlite3_column_int(rows, 0);
-        int32_t t = sqlite3_column_int(rows, 1);
-        if (r < 0 || r >= p->n_roles || t < 0 || t >= p->roles[r].n_tasks)
-            continue;
-        timing->demand[r][t] = demand_of_row(rows);
-        n++;
+    const int kind = sqlite3_column_type(row, i);
+    *out = sqlite3_column_double(row, i);
+    if ((kind == SQLITE_FLOAT || kind == SQLITE_INTEGER) && *out >= 0)
+        return FS_OK;
+    const unsigned char *text = sqlite3_column_text(row, i);
+    return fs_fail(
+        in->err, FS_INVALID,
+        "run %lld: %s of %s is %s%.40s%s in the table of timings, "
+        "must be a number of 0 or more",
+        (long long)in->run, sqlite3_column_name(row, i),
+        task_text(in, sqlite3_column_int(row, 0), sqlite3_column_int(row, 1)),
+        kind == SQLITE_TEXT ? "'" : "", text ? (const char *)text : "nothing",
+        kind == SQLITE_TEXT ? "'" : "");
+}
+
+static fs_status read_demand(const reading *in, sqlite3_stmt *row,
+                             plan_demand *out)
+{
+    enum { FIRST = 2, COLUMNS = 7 };
+    double of[COLUMNS];
+    for (int i = 0; i < COLUMNS; i++)
+        FS_TRY(read_column(in, row, FIRST + i, &of[i]));
+    *out = (plan_demand){.compute_s = of[0],
+                         .memory_s = of[1],
+                         .network_s = of[2],
+                         .latency_s = of[3],
+                         .launch_s = of[4],
+                         .total_s = of[5],
+                         .on_core = of[6] != 0};
+    return FS_OK;
+}
+
+/* One row. */
+static fs_status take_row(reading *in, sqlite3_stmt *row)
+{
+    const bool numbers = sqlite3_column_type(row, 0) == SQLITE_INTEGER &&
+                         sqlite3_column_type(row, 1) == SQLITE_INTEGER;
+    const int64_t r = sqlite3_column_int64(row, 0);
+    const int64_t t = sqlite3_column_int64(row, 1);
+    if (!numbers || r < 0 || r >= in->p->n_roles || t < 0 ||
+        t >= in->p->roles[r].n_tasks) {
+        const unsigned char *role = sqlite3_column_text(row, 0);
+        const unsigned char *task = sqlite3_column_text(row, 1);
+        return fs_fail(
+            in->err, FS_INVALID,
+            "run %lld: the table of timings has a row of role %.40s, "
+            "task %.40s, and this plan no such task",
+            (long long)in->run, role ? (const char *)role : "none",
+            task ? (const char *)task : "none");
     }
-    return n;
+    in->found[r][t] = true;
+    return read_demand(in, row, &in->timing->demand[r][t]);
+}
+
+/* How many are missing, and the first of them. */
+static fs_status check_all_there(const reading *in)
+{
+    int64_t missing = 0, all = 0;
+    int32_t role = 0, task = 0;
+    for (int32_t r = 0; r < in->p->n_roles; r++)
+        for (int32_t t = 0; t < in->p->roles[r].n_tasks; t++) {
+            all++;
+            if (in->found[r][t] || missing++ > 0)
+                continue;
+            role = r;
+            task = t;
+        }
+    if (missing == 0)
+        return FS_OK;
+    if (missing == all)
+        return fs_fail(in->err, FS_INVALID,
+                       "run %lld kept no measured timing of this plan",
+                       (long long)in->run);
+    return fs_fail(in->err, FS_INVALID,
+                   "run %lld: the table of timings lacks %lld of the %lld "
+                   "tasks of this plan, %s%s",
+                   (long long)in->run, (long long)missing, (long long)all,
+                   missing > 1 ? "the first " : "", task_text(in, role, task));
+}
+
+static fs_status read_rows(store_db *db, reading *in)
+{
+    sqlite3_stmt *rows;
+    FS_TRY(store_prepare(db,
+                         "SELECT role, task, compute_s, memory_s, network_s,"
+                         " latency_s, launch_s, total_s, on_core FROM timings"
+                         " WHERE run=?",
+                         in->err, &rows));
+    store_bind(rows, "i", in->run);
+    fs_status status = FS_OK;
+    int got = SQLITE_DONE;
+    while (status == FS_OK && (got = sqlite3_step(rows)) == SQLITE_ROW)
+        status = take_row(in, rows);
+    if (status == FS_OK && got != SQLITE_DONE)
+        status = store_sql_fault(db, "reading", in->err);
+    sqlite3_finalize(rows);
+    return status;
 }
 
 static fs_status check_run(store_db *db, int64_t run, const plan *p,
@@ -81,30 +179,21 @@ static fs_status check_run(store_db *db, int64_t run, const plan *p,
     return status;
 }
 
-fs_status store_timing_read(store_db *db, int64_t run, const plan *p,
-                            fs_arena *arena, fs_err *err, plan_timing **out)
+fs_status store_timing_read(store_db *db, int64_t run, const ir_graph *graph,
+                            const plan *p, fs_arena *arena, fs_err *err,
+                            plan_timing **out)
 {
+    reading in = {
+        .graph = graph, .p = p, .run = run, .arena = arena, .err = err};
     FS_TRY(check_run(db, run, p, err));
-    int64_t wanted = 0;
-    for (int32_t r = 0; r < p->n_roles; r++)
-        wanted += p->roles[r].n_tasks;
-    sqlite3_stmt *statement;
-    FS_TRY(store_prepare(db,
-                         "SELECT role, task, compute_s, memory_s, network_s,"
-                         " latency_s, launch_s, total_s, on_core FROM timings"
-                         " WHERE run=?",
-                         err, &statement));
-    store_bind(statement, "i", run);
-    plan_timing *timing =
+    in.timing =
         plan_timing_new(p, fs_printf(arena, "run %lld", (long long)run), arena);
-    int64_t got = read_demands(statement, p, timing);
-    sqlite3_finalize(statement);
-    if (got != wanted)
-        return fs_fail(err, FS_INVALID,
-                       "run %lld kept no measured timing of this plan "
-                       "(%lld of %lld tasks)",
-                       (long long)run, (long long)got, (long long)wanted);
-    *out = timing;
+    in.found = fs_new(arena, bool *, p->n_roles);
+    for (int32_t r = 0; r < p->n_roles; r++)
+        in.found[r] = fs_new(arena, bool, p->roles[r].n_tasks);
+    FS_TRY(read_rows(db, &in));
+    FS_TRY(check_all_there(&in));
+    *out = in.timing;
     return FS_OK;
 }
 

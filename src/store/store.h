@@ -67,11 +67,14 @@ fs_status store_model(store_db *db, uint64_t digest,
                       const store_model_facts *facts, fs_err *err);
 fs_status store_trace(store_db *db, int64_t run, const plan_trace *trace,
                       fs_err *err);
-/* Measured timing of a run, read back for `sim --timing RUN`. */
+/* Measured timing of a run, read back for `sim --timing RUN`. FS_INVALID: it
+ * is of another plan; tasks have no row (how many, and the first); a row names
+ * no task, or holds what is no number of 0 or more. */
 fs_status store_timing(store_db *db, int64_t run, const plan *p,
                        const plan_timing *timing, fs_err *err);
-fs_status store_timing_read(store_db *db, int64_t run, const plan *p,
-                            fs_arena *arena, fs_err *err, plan_timing **out);
+fs_status store_timing_read(store_db *db, int64_t run, const ir_graph *graph,
+                            const plan *p, fs_arena *arena, fs_err *err,
+                            plan_timing **out);
 
 /* Seconds of a rank and step by kind of task, predicted and measured. */
 typedef struct store_residual {

@@ -432,8 +432,10 @@ static bool allow_persistent(const asked *q, int32_t axis, ir_sbp sbp)
         return sbp.kind == IR_S && (q->cuts.along[axis] >> sbp.axis & 1);
     if (zero < 0 || search_role_of(q->axes, axis) == SEARCH_AXIS_TENSOR)
         return true;
-    /* Below ZeRO-2 gradients may wait as partial sums. */
-    return q->node->op == IR_OP_accumulate || sbp.kind == IR_B;
+    /* Below ZeRO-2 gradients add up as they are, to be reduced once a step, or
+     * are reduced for each micro-batch. */
+    return sbp.kind == IR_B ||
+           (q->node->op == IR_OP_accumulate && sbp.kind == IR_PSUM);
 }
 
 /* One input or output of a node that works. */

@@ -1,0 +1,187 @@
+/* The cluster of a row: which device, how many on a node, which wire between
+ * nodes. */
+#include "config.h"
+#include "cli/validate_reader.h"
+
+#include "hw/devices.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the device ---- */
+
+/* Gigabytes are told of 10^9 bytes and of 2^30; what a driver shows is less
+ * than what was sold by as much at most. */
+static bool has_memory(double bytes, int64_t gigabytes)
+{
+    const double more = 0x1p30 / 1e9;
+    return bytes >= 1e9 * (double)gigabytes &&
+           bytes <= 0x1p30 * more * (double)gigabytes;
+}
+
+/* Of those that the text may mean the last of that memory: where it is not
+ * told, the one with most. */
+static bool take_device(validate_reader *r, const char **out)
+{
+    const validate_row *row = r->row;
+    const char *folder = fs_printf(r->arena, "%s/clusters", r->data_dir);
+    const hw_names names = hw_device_names(folder, r->arena);
+    const hw_meant meant = hw_devices_meant(&names, row->gpu, r->arena);
+    const int64_t gigabytes =
+        row->gpu_mem_gb ? row->gpu_mem_gb : meant.gigabytes;
+    fs_text known = {.arena = r->arena};
+    int32_t fit = 0;
+    double most = 0;
+    if (row->gpu_mem_gb && meant.gigabytes &&
+        row->gpu_mem_gb != meant.gigabytes)
+        return validate_skip(r, "contradictory memory: %lld GB of a '%.60s'",
+                             (long long)row->gpu_mem_gb, row->gpu);
+    if (!meant.names.n)
+        return validate_skip(r, "device '%.60s' is not known", row->gpu);
+    for (int32_t i = 0; i < meant.names.n; i++) {
+        fs_err err = {0};
+        double bytes;
+        if (hw_device_memory(folder, meant.names.at[i], r->arena, &err,
+                             &bytes) != FS_OK)
+            return validate_skip(r, "%s", err.text);
+        fs_text_add(&known, "%s%s of %.0f GB", i ? ", " : "", meant.names.at[i],
+                    bytes / 0x1p30);
+        if (gigabytes ? !has_memory(bytes, gigabytes) : bytes < most)
+            continue;
+        most = bytes;
+        *out = meant.names.at[i];
+        fit++;
+    }
+    if (!fit)
+        return validate_skip(r,
+                             "no device '%.60s' of %lld GB is known (known: "
+                             "%s)",
+                             row->gpu, (long long)gigabytes, known.at);
+    if (meant.names.n > 1 && (!gigabytes || fit > 1))
+        validate_assume(r, "%s", *out);
+    return true;
+}
+
+/* ---- the wire between nodes ---- */
+
+/* Bytes a second of a unit behind a number: "G", "Gb/s", "Gbps", "Gbit/s", and
+ * where the B is a capital bytes, "GB/s"; 0: it is none. */
+static double unit_bps(const char *text)
+{
+    static const char prefixes[] = "KMGT";
+    const char *prefix =
+        *text ? strchr(prefixes, toupper((unsigned char)*text)) : NULL;
+    if (!prefix)
+        return 0;
+    const double scale = pow(1000, (double)(prefix - prefixes) + 1);
+    const char *unit = text + 1 + (text[1] == 'i');
+    if (*unit == 'B')
+        return scale;
+    return *unit == 'b' || !isalpha((unsigned char)*unit) ? scale / 8 : 0;
+}
+
+/* The number there, digits and a point, where one begins: not inside of a name
+ * (MT27700), but behind the times of "4x200G". */
+static bool read_rate(const char *text, const char *p, const char **end,
+                      double *out)
+{
+    const char before = p > text ? p[-1] : ' ';
+    size_t n = strspn(p, "0123456789.");
+    char digits[32];
+    if ((p[n] == 'e' || p[n] == 'E') && isdigit((unsigned char)p[n + 1]))
+        n += 1 + strspn(p + n + 1, "0123456789");
+    if (!isdigit((unsigned char)*p) || n >= sizeof digits || before == '.' ||
+        (isalnum((unsigned char)before) && before != 'x'))
+        return false;
+    memcpy(digits, p, n);
+    digits[n] = '\0';
+    *out = strtod(digits, NULL);
+    *end = p + n;
+    return true;
+}
+
+static bool is_minus(const char *text, const char *p)
+{
+    return p > text && p[-1] == '-' &&
+           (p - 1 == text || strchr(" (,;", p[-2]) != NULL);
+}
+
+typedef struct links {
+    double most_bps; /* the largest rate that is told */
+    int64_t count;   /* of so many; 0: not told */
+} links;
+
+static bool add_number(validate_reader *r, const char *p, double value,
+                       const char *end, links *out)
+{
+    const char *text = r->row->inter_link, *unit = end + strspn(end, " ");
+    const double bps = value * unit_bps(unit);
+    const bool times = *unit == 'x' || *unit == 'X';
+    if (p == text + (is_minus(text, p) ? 1 : 0) && !*unit)
+        return validate_skip(r,
+                             "inter_link '%.60s' tells a number without a "
+                             "unit (Gb/s)",
+                             text);
+    if (!times && unit_bps(unit) <= 0)
+        return true; /* of something else */
+    if (is_minus(text, p) || value <= 0 || (times && value > 64) ||
+        bps > 1e15 / 8)
+        return validate_skip(r, "inter_link '%.60s': no such wire (%s%g %s)",
+                             text, is_minus(text, p) ? "-" : "", value,
+                             times ? "links, 1 to 64 are known"
+                                   : "of its unit, above 0 and at most 1 Pb/s "
+                                     "is wanted");
+    if (times)
+        out->count = out->count ? out->count : (int64_t)value;
+    else
+        out->most_bps = fmax(out->most_bps, bps);
+    return true;
+}
+
+/* "8x HDR IB 200 Gb/s per node", "4x200G HDR IB (800 Gb/s per node)", "1600
+ * Gb/s RoCE per node": the largest rate that is told is that of a node, unless
+ * it is of one of several. */
+static bool take_links(validate_reader *r)
+{
+    const char *text = r->row->inter_link, *end;
+    links all = {0};
+    double value;
+    for (const char *p = text; *p; p++) {
+        if (!read_rate(text, p, &end, &value))
+            continue;
+        if (!add_number(r, p, value, end, &all))
+            return false;
+        p = end - 1;
+    }
+    const bool whole = strchr(text, '(') && validate_has(text, "per node)");
+    r->out->nics = (int32_t)all.count;
+    r->out->outer_bps = all.most_bps;
+    if (all.count > 1 && !whole && all.most_bps < 1e12 / 8)
+        r->out->outer_bps *= (double)all.count;
+    return true;
+}
+
+bool validate_take_cluster(validate_reader *r)
+{
+    const validate_row *row = r->row;
+    const char *device;
+    int64_t per_node = row->gpus_per_node;
+    if (!take_device(r, &device))
+        return false;
+    if (!per_node) {
+        per_node = 8;
+        validate_assume(r, "8 devices per node");
+    }
+    const int64_t on_node = row->gpus < per_node ? row->gpus : per_node;
+    if (row->gpus % on_node)
+        return validate_skip(r,
+                             "contradictory sizes: %lld devices are no whole "
+                             "number of nodes of %lld",
+                             (long long)row->gpus, (long long)per_node);
+    r->out->cluster =
+        fs_printf(r->arena, "%lldx%lld:%s", (long long)(row->gpus / on_node),
+                  (long long)on_node, device);
+    return take_links(r);
+}

@@ -1,0 +1,205 @@
+/* What was measured of a row's run, and whether it can all be true. */
+#include "config.h"
+#include "cli/validate_reader.h"
+
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+static bool is_out_of_memory(const validate_row *row)
+{
+    return strcasecmp(row->status, "oom") == 0;
+}
+
+/* Only a training step is predicted: no kernel, no collective alone. */
+static bool take_scope(validate_reader *r)
+{
+    static const validate_word known[] = {
+        {"", ""},         {"iteration", ""}, {"step", ""}, {"run-average", ""},
+        {"training", ""}, {"memory", ""},    {NULL, NULL}};
+    static const char *const training[] = {"train", "training", "pretrain",
+                                           "pretraining", NULL};
+    const validate_row *row = r->row;
+    char other[32];
+    bool trains = !row->task[0];
+    const char *rest = row->task;
+    while (*rest && !trains) { /* any word of it */
+        char word[32];
+        const size_t n = strcspn(rest, " ,;:-_/()");
+        snprintf(word, sizeof word, "%.*s", (int)(n < 31 ? n : 31), rest);
+        trains = word[0] && validate_all_words(word, training, other);
+        rest += n + (rest[n] != '\0');
+    }
+    if (!trains)
+        return validate_skip(r, "task '%.60s' is no training", row->task);
+    return validate_word_of(row->scope, known) ||
+           validate_skip(r, "scope '%.60s' is no training step", row->scope);
+}
+
+/* ---- times ---- */
+
+/* What a cell says of a step: between these, as its last digit leaves it. */
+typedef struct told {
+    const char *name;
+    double at_s, least_s, most_s;
+} told;
+enum { MOST_TOLD = 5 };
+
+/* Figures of two digits differ by as much, 1.0 and 1.05; a mean of rates from
+ * the rate of a mean time by less. */
+#define ROUNDED 0.05
+
+static void add(told *all, int32_t *n, told one)
+{
+    if (!isnan(one.least_s))
+        all[(*n)++] = one;
+}
+
+/* Of a rate, so much a step; a rate that was cut to 0 is less than 1. */
+static told by_rate(const char *name, double amount, validate_figure rate)
+{
+    if (!(amount > 0) || isnan(rate.at))
+        return (told){name, NAN, NAN, NAN};
+    return (told){name, rate.at > 0 ? amount / rate.at : NAN,
+                  amount / (rate.at + rate.digit),
+                  rate.at > rate.digit ? amount / (rate.at - rate.digit)
+                                       : INFINITY};
+}
+
+/* By a rate of flop whose kind tells how they are counted: three times the
+ * forward pass of the model, or of the hardware four times with all that is
+ * recomputed, 24 B S L H^2 (1 + S / 6 H) each and the words' products three
+ * times (Narayanan et al. 2021, arXiv 2104.04473, eq. 3; Alpa's and PaLM's are
+ * the same). */
+static told by_known_flops(const validate_reader *r)
+{
+    const validate_row *row = r->row;
+    const bool again = strncasecmp(row->tflops_kind, "hw", 2) == 0 ||
+                       strncasecmp(row->tflops_kind, "hardware", 8) == 0;
+    const double h = (double)row->hidden, s = (double)r->seq,
+                 words = (double)row->global_batch * s;
+    const double layer = 24 * h * h * (1 + s / (6 * h));
+    const double flop = words * ((again ? 4 : 3) * (double)row->layers * layer +
+                                 6 * h * (double)row->vocab);
+    const bool known = strcmp(r->family, "gpt") == 0 && row->layers &&
+                       row->hidden && row->vocab &&
+                       (again || strcasecmp(row->tflops_kind, "model") == 0) &&
+                       validate_has(row->recompute, again ? "full" : "");
+    return by_rate("tflops_per_gpu",
+                   known ? flop / (1e12 * (double)row->gpus) : 0,
+                   row->tflops_per_gpu);
+}
+
+/* Times of the row in the order in which one is taken; how many. */
+static int32_t list_times(const validate_reader *r, told all[MOST_TOLD])
+{
+    const validate_row *row = r->row;
+    const validate_figure t = row->iter_time_s;
+    const double batch = (double)row->global_batch,
+                 words = batch * (double)r->seq;
+    int32_t n = 0;
+    if (!isnan(t.at))
+        add(all, &n,
+            (told){"iter_time_s", t.at, fmax(0, t.at - t.digit),
+                   t.at + t.digit});
+    add(all, &n, by_rate("samples_per_s", batch, row->samples_per_s));
+    add(all, &n, by_rate("tokens_per_s", words, row->tokens_per_s));
+    add(all, &n,
+        by_rate("tokens_per_s_per_gpu", words / (double)row->gpus,
+                row->tokens_per_s_per_gpu));
+    if (!n)
+        add(all, &n, by_known_flops(r));
+    return n;
+}
+
+bool validate_take_measured(validate_reader *r)
+{
+    const validate_row *row = r->row;
+    validate_case *out = r->out;
+    told all[MOST_TOLD];
+    if (!row->cut && row->arch[0] && !r->family[0])
+        return validate_take_network(r); /* whatever else its sizes are */
+    if (row->fault)
+        return validate_skip(r, "%s", row->fault);
+    if (row->status[0] && strcasecmp(row->status, "ok") != 0 &&
+        !is_out_of_memory(row))
+        return validate_skip(r, "status '%.60s': nothing that was measured",
+                             row->status);
+    if (!take_scope(r))
+        return false;
+    if (!row->global_batch)
+        return validate_skip(r, "global_batch is not told");
+    if (row->one_batch)
+        validate_assume(r, "one micro-batch a step");
+    if (!validate_read_count(row->seq_len, 1, INT32_MAX, &r->seq))
+        r->seq = 0;
+    out->batch = row->global_batch;
+    out->out_of_memory = is_out_of_memory(row);
+    const int32_t n = list_times(r, all);
+    for (int32_t i = n - 1; i >= 0; i--)
+        if (!isnan(all[i].at_s))
+            out->measured_s = all[i].at_s;
+    out->measured_bytes = row->peak_mem_gb.at * 0x1p30;
+    out->simulated = out->simulated || validate_has(row->evidence, "simulated");
+    out->of_process = validate_has(row->mem_kind, "smi") ||
+                      validate_has(row->mem_kind, "process");
+    if (out->out_of_memory)
+        out->measured_s = NAN;
+    else if (isnan(out->measured_s) && isnan(out->measured_bytes))
+        return validate_skip(r, "neither a time nor memory is told%s",
+                             n ? ": a rate of 0 is none"
+                             : row->tflops_per_gpu.at > 0
+                                 ? ": how flop are counted is unknown"
+                                 : "");
+    return true;
+}
+
+/* ---- whether they can all be true ---- */
+
+/* Flop of a step by tflops_per_gpu, from the fewest that anyone counts to the
+ * most: products of weights alone, three times the forward pass; with words and
+ * whole scores, four times where all is recomputed. */
+static told by_flops(const validate_reader *r)
+{
+    const validate_row *row = r->row;
+    const double h = (double)row->hidden, layers = (double)row->layers,
+                 ffn = row->ffn ? (double)row->ffn : 4 * h,
+                 words = (double)row->global_batch * (double)r->seq;
+    const bool gated = strcmp(r->family, "llama") == 0;
+    const double shared = row->kv_heads && row->heads
+                              ? (double)row->kv_heads / (double)row->heads
+                              : 1;
+    const double weights =
+        layers * (h * h * (2 + 2 * shared) + (gated ? 3 : 2) * h * ffn);
+    const double most =
+        weights + (double)row->vocab * h + 2 * layers * h * (double)r->seq;
+    const double gpus = 1e12 * (double)row->gpus;
+    const told least_s =
+                   by_rate("tflops_per_gpu", 3 * 2 * weights * words / gpus,
+                           row->tflops_per_gpu),
+               most_s = by_rate("tflops_per_gpu", 4 * 2 * most * words / gpus,
+                                row->tflops_per_gpu);
+    return (told){"tflops_per_gpu", most_s.at_s, least_s.least_s,
+                  most_s.most_s};
+}
+
+bool validate_check_times(validate_reader *r)
+{
+    told all[MOST_TOLD];
+    int32_t n = list_times(r, all);
+    if (r->seq && !r->row->experts && r->row->vocab)
+        add(all, &n, by_flops(r));
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t k = 0; k < i; k++) {
+            const told *a = &all[k], *b = &all[i];
+            if (a->least_s <= b->most_s * (1 + ROUNDED) &&
+                b->least_s <= a->most_s * (1 + ROUNDED))
+                continue;
+            return validate_skip(
+                r,
+                "contradictory times: %s tells a step of %.4g to %.4g s, %s "
+                "one of %.4g to %.4g s",
+                a->name, a->least_s, a->most_s, b->name, b->least_s, b->most_s);
+        }
+    return true;
+}

@@ -1,0 +1,602 @@
+/* flowsearch validate: what a row may tell. Whatever is out of its range, of
+ * another kind, unknown or contradicts the rest is a skip with its reason; a
+ * table's columns and lines are those of its file. */
+#include "config.h"
+#include "tests/run_cli.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A row that is predicted, cell by cell; tests write others in its place. */
+typedef struct cell {
+    const char *name, *value;
+} cell;
+static const cell good[] = {
+    {"id", "r"},
+    {"source", "s"},
+    {"scope", "iteration"},
+    {"task", "pretrain"},
+    {"arch", "gpt"},
+    {"params_b", ""},
+    {"layers", "2"},
+    {"hidden", "64"},
+    {"heads", "4"},
+    {"kv_heads", ""},
+    {"experts", ""},
+    {"vocab", "512"},
+    {"seq_len", "64"},
+    {"global_batch", "16"},
+    {"micro_batch", "2"},
+    {"grad_accum", ""},
+    {"gpus", "4"},
+    {"gpu", "A100-SXM4"},
+    {"gpu_mem_gb", "80"},
+    {"gpus_per_node", "8"},
+    {"inter_link", ""},
+    {"tp", "1"},
+    {"pp", "2"},
+    {"dp", "2"},
+    {"cp", ""},
+    {"ep", ""},
+    {"vpp", ""},
+    {"seq_par", "0"},
+    {"schedule", "1f1b"},
+    {"zero_stage", "0"},
+    {"recompute", "none"},
+    {"precision", "fp16"},
+    {"framework", "Megatron-LM"},
+    {"options", ""},
+    {"iter_time_s", "0.100"},
+    {"tflops_per_gpu", ""},
+    {"tflops_kind", ""},
+    {"tokens_per_s", ""},
+    {"tokens_per_s_per_gpu", ""},
+    {"samples_per_s", ""},
+    {"peak_mem_gb", ""},
+    {"status", "ok"},
+    {"notes", ""},
+};
+enum { N = sizeof good / sizeof good[0], ROOM = 1 << 16 };
+
+static char table[ROOM];
+
+static void add(const char *text)
+{
+    const size_t n = strlen(table);
+    snprintf(table + n, ROOM - n, "%s", text);
+}
+
+static void begin(void)
+{
+    table[0] = '\0';
+    for (int k = 0; k < N; k++) {
+        add(k ? "," : "");
+        add(good[k].name);
+    }
+    add("\n");
+}
+
+/* The good row, but for "name=value|name=value". */
+static void add_row(const char *changes)
+{
+    for (int k = 0; k < N; k++) {
+        char key[80];
+        const char *value = good[k].value, *at = changes;
+        snprintf(key, sizeof key, "%s=", good[k].name);
+        size_t n = strlen(value);
+        for (; at && *at; at += strcspn(at, "|"), at += *at == '|')
+            if (strncmp(at, key, strlen(key)) == 0) {
+                value = at + strlen(key);
+                n = strcspn(value, "|");
+            }
+        char text[400];
+        snprintf(text, sizeof text, "%s\"%.*s\"", k ? "," : "", (int)n, value);
+        add(text);
+    }
+    add("\n");
+}
+
+static void put(const char *text)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/t.csv", cli_scratch);
+    FILE *file = fopen(path, "wb");
+    fputs(text, file);
+    fclose(file);
+}
+
+static const cli_answer *ask(void)
+{
+    put(table);
+    return cli("validate \"$D/t.csv\" --json --db none");
+}
+
+static uint64_t state; /* of random rows (splitmix64) */
+
+static size_t below(size_t n)
+{
+    uint64_t x = state += 0x9e3779b97f4a7c15;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return (size_t)((x ^ x >> 31) % n);
+}
+
+static const char *reason(const cli_answer *a, size_t i)
+{
+    const json_t *row = json_array_get(json_object_get(a->json, "skipped"), i);
+    const char *text = json_string_value(json_object_get(row, "reason"));
+    return text ? text : "";
+}
+
+static const char *detail(const cli_answer *a, size_t i, const char *key)
+{
+    const json_t *row = json_array_get(json_object_get(a->json, "details"), i);
+    const char *text = json_string_value(json_object_get(row, key));
+    return text ? text : "";
+}
+
+static int64_t predicted(const cli_answer *a)
+{
+    return json_integer_value(json_object_get(a->json, "predicted"));
+}
+
+/* Each change, and a part of the reason why that is skipped. */
+typedef struct wrong {
+    const char *changes, *reason;
+} wrong;
+
+static void all_skipped(const wrong *rows, size_t n)
+{
+    begin();
+    for (size_t i = 0; i < n; i++)
+        add_row(rows[i].changes);
+    const cli_answer *a = ask();
+    tap_equal_int(a->status, 0, "a table of bad rows is read");
+    tap_equal_int(predicted(a), 0, "none of them is predicted");
+    for (size_t i = 0; i < n; i++)
+        tap_ok(strstr(reason(a, i), rows[i].reason) != NULL, "%s: %s (%s)",
+               rows[i].changes, rows[i].reason, reason(a, i));
+}
+#define ALL_SKIPPED(rows) all_skipped(rows, sizeof(rows) / sizeof((rows)[0]))
+
+/* ---- cells ---- */
+
+/* Any number column told as what is no value of it: the reason names it. */
+static void test_ranges(void)
+{
+    static const char *const columns[] = {
+        "params_b", "layers",      "hidden",         "heads",
+        "kv_heads", "experts",     "vocab",          "global_batch",
+        "gpus",     "micro_batch", "grad_accum",     "gpu_mem_gb",
+        "tp",       "pp",          "gpus_per_node",  "dp",
+        "cp",       "ep",          "iter_time_s",    "peak_mem_gb",
+        "seq_par",  "zero_stage",  "tokens_per_s",   "samples_per_s",
+        "seq_len",  "vpp",         "tflops_per_gpu", "tokens_per_s_per_gpu"};
+    static const char *const values[] = {"-1",   "0x10", "1e30", "nan", "inf",
+                                         "many", "1 2",  "4_0",  "-0.5"};
+    enum { ROWS = 120 };
+    const char *asked[ROWS];
+    state = tap_seed(28);
+    begin();
+    for (int i = 0; i < ROWS; i++) {
+        char changes[80];
+        asked[i] = columns[below(sizeof columns / sizeof *columns)];
+        snprintf(changes, sizeof changes, "%s=%s", asked[i],
+                 values[below(sizeof values / sizeof *values)]);
+        add_row(changes);
+    }
+    const cli_answer *a = ask();
+    tap_equal_int(predicted(a), 0, "numbers that are none: nothing predicted");
+    int named = 0;
+    for (int i = 0; i < ROWS; i++) {
+        named += strstr(reason(a, (size_t)i), asked[i]) != NULL;
+        if (!strstr(reason(a, (size_t)i), asked[i]))
+            printf("# %s: %s\n", asked[i], reason(a, (size_t)i));
+    }
+    tap_equal_int(named, ROWS, "each reason names its column");
+}
+
+/* 0 is a value of few. */
+static void test_zeros(void)
+{
+    static const wrong rows[] = {
+        {"iter_time_s=0", "iter_time_s is '0', must be from"},
+        {"iter_time_s=0.000", "iter_time_s is '0.000', must be from"},
+        {"dp=0", "dp is '0', must be from 1"},
+        {"cp=0", "cp is '0', must be from 1"},
+        {"vocab=0", "vocab is '0', must be from 2"},
+        {"gpus_per_node=0", "gpus_per_node is '0', must be from 1"},
+        {"peak_mem_gb=0|iter_time_s=", "peak_mem_gb is '0'"},
+        {"iter_time_s=|samples_per_s=0", "a rate of 0 is none"},
+        {"seq_par=2", "seq_par is '2', must be from 0 to 1"},
+        {"zero_stage=4", "zero_stage is '4', must be from 0 to 3"},
+        {"id=", "id is not told (line 12)"},
+        {"id=  ", "id is not told (line 13)"},
+        {"gpu=", "gpu is not told"},
+        {"gpus=", "gpus is not told"},
+        {"arch=", "arch is not told"},
+        {"global_batch=|micro_batch=1e9|dp=1000|gpus=1000|pp=1", "no batch"},
+        {"tp=1e6|pp=1e6|dp=1e6", "contradictory sizes: tp 1000000"},
+    };
+    ALL_SKIPPED(rows);
+}
+
+/* What text columns may say is known, wherever it is of no consequence too. */
+static void test_words(void)
+{
+    static const wrong rows[] = {
+        {"scope=kernel", "scope 'kernel' is no training step"},
+        {"task=constrained inference", "is no training"},
+        {"recompute=foo", "recompute 'foo' is not known"},
+        {"recompute=foo|source=ground_truth_single.csv|framework="
+         "Megatron-DeepSpeed",
+         "recompute 'foo' is not known"},
+        {"recompute=not full", "recompute 'not full' is not known"},
+        {"schedule=foo|pp=1|dp=4", "schedule 'foo' is not known"},
+        {"schedule=1f1b-ish", "schedule '1f1b-ish' is not known"},
+        {"precision=", "precision is not told"},
+        {"precision=int8 fp16", "precision 'int8 fp16' is not known"},
+        {"precision=mixed", "precision 'mixed' is not known"},
+        {"arch=gptx", "networks of the kind 'gptx' are not built"},
+        {"arch=(gpt)", "networks of the kind '(gpt)' are not built"},
+        {"arch=moe", "experts is not told"},
+        {"arch=mixtral", "experts is not told"},
+        {"experts=8", "8 experts of a network without"},
+        {"seq_len=64x64", "seq_len is '64x64', which is no whole number"},
+        {"seq_len=", "seq_len is not told"},
+        {"vpp=2.5", "vpp is '2.5'"},
+    };
+    ALL_SKIPPED(rows);
+}
+
+static void test_contradictions(void)
+{
+    static const wrong rows[] = {
+        {"kv_heads=3|arch=llama|heads=4", "3 heads of keys and values are no"},
+        {"kv_heads=2", "are not modelled of gpt"},
+        {"vpp=2|schedule=1f1b", "contradictory plan: vpp 2"},
+        {"vpp=2|schedule=none", "contradictory plan: vpp 2"},
+        {"vpp=2|schedule=gpipe", "contradictory plan: vpp 2"},
+        {"vpp=3|schedule=zb-v", "is of two"},
+        {"vpp=2|schedule=|pp=1|dp=4|micro_batch=1", "but one stage"},
+        {"iter_time_s=0.100|samples_per_s=100", "contradictory times"},
+        {"iter_time_s=0.100|tokens_per_s=20480", "contradictory times"},
+        {"iter_time_s=0.100|tokens_per_s_per_gpu=10240", "contradictory times"},
+        {"iter_time_s=|samples_per_s=160.0|tokens_per_s=20480.0",
+         "samples_per_s tells a step of"},
+        /* 2 (12 h^2 + 4 s h) + V h multiply-adds of a word, h = s = 64 */
+        {"iter_time_s=0.100|tflops_per_gpu=0.10", "tflops_per_gpu one of"},
+        {"params_b=0.5", "contradictory sizes: params_b 0.5"},
+        {"params_b=0.00001", "contradictory sizes: params_b 1e-05"},
+    };
+    ALL_SKIPPED(rows);
+}
+
+/* Figures that are the same but for their digits do not contradict. */
+static void test_rounded(void)
+{
+    static const char *const rows[] = {
+        "iter_time_s=0.100|samples_per_s=160|tokens_per_s=10240",
+        "iter_time_s=0.100|samples_per_s=1.6e2|tokens_per_s_per_gpu=2.6e3",
+        "iter_time_s=17.4|samples_per_s=0",
+        "iter_time_s=10|samples_per_s=1|tokens_per_s=102",
+        "iter_time_s=0.100|tflops_per_gpu=0.0021",
+        "params_b=0.0001",
+        "params_b=0.00014",
+        "scope=|task=|status=OK",
+        "scope=run average|task=pre-training",
+        "schedule=1F1B (sync)",
+        "vpp=1",
+        "kv_heads=4",
+        "inter_link=RoCE RDMA (rate not stated)",
+        "precision=AMP bf16",
+    };
+    enum { ROWS = sizeof rows / sizeof rows[0] };
+    begin();
+    for (int i = 0; i < ROWS; i++)
+        add_row(rows[i]);
+    const cli_answer *a = ask();
+    tap_equal_int(predicted(a), ROWS, "rows that are sound are predicted (%s)",
+                  reason(a, 0));
+    begin();
+    add_row("iter_time_s=|samples_per_s=200");
+    add_row("iter_time_s=|tokens_per_s_per_gpu=3200");
+    add_row("global_batch=|grad_accum=4");
+    add_row("global_batch=");
+    a = ask();
+    const json_t *details = json_object_get(a->json, "details");
+    for (size_t i = 0; i < 2; i++)
+        tap_near(json_number_value(
+                     json_object_get(json_array_get(details, i), "measured_s")),
+                 0.08, 1e-9, "a rate alone tells a time");
+    tap_equal_int(predicted(a), 4, "a batch of what the ranks have");
+    tap_ok(strstr(detail(a, 3, "assumed"), "one micro-batch a step") &&
+               !strstr(detail(a, 2, "assumed"), "micro-batch"),
+           "that it is of one micro-batch is said: %s",
+           detail(a, 3, "assumed"));
+}
+
+/* ---- devices and wires ---- */
+
+static void test_devices(void)
+{
+    static const wrong rows[] = {
+        {"gpu_mem_gb=13", "no device 'A100-SXM4' of 13 GB is known (known: "
+                          "a100-sxm4-40g of 40 GB, a100-sxm4-80g of 80 GB)"},
+        {"gpu=L4|gpu_mem_gb=48", "no device 'L4' of 48 GB"},
+        {"gpu=A10|gpu_mem_gb=", "device 'A10' is not known"},
+        {"gpu=A100-SXM4-80GB|gpu_mem_gb=40", "contradictory memory"},
+        {"gpu=RTX|gpu_mem_gb=12", "no device 'RTX' of 12 GB"},
+        {"gpu=(none)", "device '(none)' is not known"},
+    };
+    static const struct {
+        const char *changes, *device;
+    } known[] = {
+        {"gpu=L4 (PCIe)|gpu_mem_gb=24", "1x4:l4"},
+        {"gpu=L4|gpu_mem_gb=", "1x4:l4"},
+        {"gpu=RTX 3090|gpu_mem_gb=24", "1x4:rtx-3090"},
+        {"gpu=NVIDIA A100-SXM4-40GB|gpu_mem_gb=", "1x4:a100-sxm4-40g"},
+        {"gpu=NVIDIA H100 80GB HBM3|gpu_mem_gb=", "1x4:h100-sxm5-80g"},
+        {"gpu=H100-SXM", "1x4:h100-sxm5-80g"},
+        {"gpu=h100_pcie", "1x4:h100-pcie-80g"},
+        {"gpu=Tesla V100-SXM2|gpu_mem_gb=16", "1x4:v100-sxm2-16g"},
+        {"gpu=A100-SXM4|gpu_mem_gb=", "1x4:a100-sxm4-80g"},
+        {"gpu=GH200|gpu_mem_gb=144", "1x4:gh200-sxm"},
+    };
+    enum { KNOWN = sizeof known / sizeof known[0] };
+    ALL_SKIPPED(rows);
+    begin();
+    for (int i = 0; i < KNOWN; i++)
+        add_row(known[i].changes);
+    const cli_answer *a = ask();
+    tap_equal_int(predicted(a), KNOWN, "devices as people write them");
+    for (int i = 0; i < KNOWN; i++)
+        tap_equal_text(detail(a, (size_t)i, "cluster"), known[i].device, "%s",
+                       known[i].changes);
+}
+
+static void test_wires(void)
+{
+    static const wrong rows[] = {
+        {"inter_link=-5 Gb/s", "inter_link '-5 Gb/s': no such wire"},
+        {"inter_link=0 Gb/s", "inter_link '0 Gb/s': no such wire"},
+        {"inter_link=0.0 GB/s", "no such wire"},
+        {"inter_link=8x HDR 0 Gb/s", "no such wire"},
+        {"inter_link=0x HDR 200 Gb/s", "no such wire"},
+        {"inter_link=100x HDR 200 Gb/s", "no such wire"},
+        {"inter_link=1e9 Gb/s", "no such wire"},
+        {"inter_link=2000000 Gb/s", "no such wire"},
+        {"inter_link=200", "a number without a unit"},
+    };
+    static const char *const same[] = {
+        "200 Gb/s",       "200Gbps",         "25 GB/s",
+        "0.2 Tb/s",       "IB HDR-200 Gb/s", "HDR IB 200 Gbit/s (MT27700)",
+        "2x IB 100 Gb/s", "2x100G IB",       "2x100G IB (200 Gb/s per node)"};
+    enum { SAME = sizeof same / sizeof same[0] };
+    ALL_SKIPPED(rows);
+    begin();
+    for (int i = 0; i < SAME; i++) {
+        char changes[200];
+        snprintf(changes, sizeof changes,
+                 "gpus_per_node=2|dp=4|tp=1|pp=1|micro_batch=1|schedule=|"
+                 "layers=2|hidden=1024|inter_link=%s",
+                 same[i]);
+        add_row(changes);
+    }
+    const cli_answer *a = ask();
+    tap_equal_int(predicted(a), SAME, "wires as people write them (%s)",
+                  reason(a, 0));
+    const json_t *details = json_object_get(a->json, "details");
+    const json_t *first = json_array_get(details, 0);
+    for (size_t i = 1; i < 6; i++)
+        tap_near(json_number_value(json_object_get(json_array_get(details, i),
+                                                   "predicted_s")),
+                 json_number_value(json_object_get(first, "predicted_s")), 1e-9,
+                 "%s is 200 Gb/s", same[i]);
+}
+
+/* ---- plans that planners tell in words ---- */
+
+#define EMPTY "tp=|pp=|dp=|zero_stage=|micro_batch=|schedule=|"
+#define MIST(stages)                                                           \
+    EMPTY "layers=4|gpus=4|recompute=first n layers per stage|options=" stages
+#define OF_STAGES "; per stage [b,dp,tp,w,g,o shard,W,G,O,A offload] "
+
+static void test_options(void)
+{
+    static const wrong rows[] = {
+        {EMPTY "options=logical mesh 2x4", "x dp 2 are not 4 devices"},
+        {EMPTY "options=logical mesh 0x4", "options tell 0 ranks"},
+        {EMPTY "options=dp2 tp2 pp1 mb0", "options tell 0 micro-batches"},
+        {EMPTY "options=logical mesh 2x2|notes=a micro_batches=16",
+         "are not a batch of 16"},
+        {EMPTY "options=something else", "how it was laid out"},
+        {"tp=|options=dp2 tp2 pp1 mb4", "contradictory plan: pp is 2, but 1"},
+        {"options=|notes=micro_batches=2", "are not a batch of 16"},
+        {"grad_accum=4|notes=micro_batches=2",
+         "contradictory plan: grad_accum is 4, but 2"},
+        {EMPTY "zero_stage=0|options=zero_3|notes=micro_batches=4",
+         "contradictory plan: zero_stage is 0, but 3"},
+        {EMPTY "options=4 stages x (1,4), B=16", "the logical mesh of its"},
+        {EMPTY "options=logical mesh 4x1",
+         "neither micro_batch nor grad_accum is told"},
+        {MIST("layers ['1', '1']; ckpt ['0', '0']" OF_STAGES
+              "['2/2/1/0/0/1/0.0/0.0/0.0/0.0', '2/2/1/0/0/1/0.0/0.0/0.0/0.0']"),
+         "its stages have 2 layers, the network has 4"},
+        {MIST("layers ['1', '3']; ckpt ['2', '0']" OF_STAGES
+              "['2/2/1/0/0/1/0.0/0.0/0.0/0.0', '2/2/1/0/0/1/0.0/0.0/0.0/0.0']"),
+         "stage 0 of 1 layers, 2 of them recomputed"},
+        {MIST("layers ['1', '3']; ckpt ['0', '0']" OF_STAGES
+              "['2/2/1/0/0/1/0.0/0.0/0.5/0.0', '2/2/1/0/0/1/0.0/0.0/0.0/0.0']"),
+         "what is offloaded to the host is not modelled"},
+        {MIST("layers ['1', '3']; ckpt ['0', '0']" OF_STAGES
+              "['2/2/1/0/0/1/0.0/0.0/0.0/0.0', '2/1/2/0/0/1/0.0/0.0/0.0/0.0']"),
+         "laid out otherwise each"},
+        {MIST("layers ['1', '3']; ckpt ['0']" OF_STAGES
+              "['2/2/1/0/0/1/0.0/0.0/0.0/0.0', '2/2/1/0/0/1/0.0/0.0/0.0/0.0']"),
+         "how it was laid out"},
+        {"recompute=first n layers per stage", "how many layers are"},
+        {"recompute=per op (searched)", "which ops are recomputed"},
+        {"iter_time_s=|tflops_per_gpu=10|tflops_kind=some",
+         "how flop are counted is unknown"},
+    };
+    ALL_SKIPPED(rows);
+}
+
+/* A plan in words is that in cells. */
+static void test_same_options(void)
+{
+    static const char *const same[][2] = {
+        {EMPTY "options=dp2 tp1 pp2 mb4",
+         "dp=2|pp=2|grad_accum=4|micro_batch="},
+        {EMPTY "options=2 stages x (1,2), logical (2,1), B=4",
+         "dp=2|pp=2|zero_stage=1|grad_accum=4"},
+        {EMPTY "gpus=2|options=2 stages (1,1)+(1,1), B=4",
+         "gpus=2|dp=1|pp=2|grad_accum=4|micro_batch="},
+        {EMPTY "options=logical mesh 2x2|notes=nodes=1 micro_batches=1",
+         "dp=2|tp=2|pp=1|zero_stage=2|grad_accum=1|micro_batch="},
+        {EMPTY "options=zero_3|notes=micro_batches=1",
+         "dp=4|pp=1|zero_stage=3|grad_accum=1|micro_batch="},
+        {EMPTY "gpus=1|notes=micro_batches=2",
+         "gpus=1|dp=1|pp=1|grad_accum=2|micro_batch="},
+        {MIST("layers ['2', '2']; ckpt ['0', '0']" OF_STAGES
+              "['2/2/1/0/0/1/0.0/0.0/0.0/0.0', '2/2/1/0/0/1/0.0/0.0/0.0/0.0']"),
+         "layers=4|zero_stage=1"},
+        {MIST("layers ['2', '2']; ckpt ['2', '2']" OF_STAGES
+              "['2/2/1/0/0/0/0.0/0.0/0.0/0.0', '2/2/1/0/0/0/0.0/0.0/0.0/0.0']"),
+         ""},
+    };
+    enum { SAME = sizeof same / sizeof same[0] };
+    double s[SAME][2];
+    begin();
+    for (int i = 0; i < SAME; i++) {
+        add_row(same[i][0]);
+        add_row(same[i][1]);
+    }
+    const cli_answer *a = ask();
+    tap_equal_int(predicted(a), 2 * SAME, "plans in words are predicted (%s)",
+                  reason(a, 0));
+    for (size_t i = 0; i < 2 * SAME; i++)
+        s[i / 2][i % 2] = json_number_value(json_object_get(
+            json_array_get(json_object_get(a->json, "details"), i),
+            "predicted_s"));
+    for (int i = 0; i < SAME; i++)
+        if (same[i][1][0])
+            tap_near(s[i][0], s[i][1], 1e-9, "%s", same[i][0]);
+    tap_ok(s[SAME - 1][0] > 1.05 * s[SAME - 2][0],
+           "layers that are recomputed take longer: %g and %g s",
+           s[SAME - 1][0], s[SAME - 2][0]);
+}
+
+/* 96 B S L H^2 (1 + S / 6 H) + 6 B S H V, 72 without what is recomputed. */
+static void test_flops(void)
+{
+    const double words = 16 * 64, h = 64, s = 64, gpus = 4e12;
+    const double layers = 2 * h * h * (1 + s / (6 * h)), head = 6 * h * 512;
+    static const char *const rows[] = {
+        "iter_time_s=|tflops_per_gpu=0.001|recompute=full|tflops_kind=hw incl. "
+        "recompute",
+        "iter_time_s=|tflops_per_gpu=0.001|tflops_kind=model"};
+    for (int i = 0; i < 2; i++) {
+        begin();
+        add_row(rows[i]);
+        const json_t *row =
+            json_array_get(json_object_get(ask()->json, "details"), 0);
+        tap_near(json_number_value(json_object_get(row, "measured_s")),
+                 words * ((i ? 72 : 96) * layers + head) / (0.001 * gpus), 1e-9,
+                 "a rate whose flop are known tells a time");
+    }
+}
+
+/* ---- columns and lines ---- */
+
+static void test_columns(void)
+{
+    put("id,arch,gpu,gpus,global_batch,tpp,iter_time,x,,\nr,,,,,,,,,\n");
+    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    const json_t *unknown = json_object_get(a->json, "unknown_columns");
+    tap_equal_int((int64_t)json_array_size(unknown), 5,
+                  "columns that are not known, those without a name too");
+    tap_equal_int(json_integer_value(
+                      json_object_get(json_array_get(unknown, 1), "column")),
+                  7, "and where they stand");
+    a = cli("validate \"$D/t.csv\" --db none");
+    tap_ok(strstr(a->out, "not known, and not read: tpp (column 6; meant: tp), "
+                          "iter_time (column 7; meant: iter_time_s), x (column "
+                          "8), one without a name (column 9)"),
+           "people read of them once: %.300s", a->out);
+    static const char *const bad[][2] = {
+        {"id,arch,gpu,gpus,global_batch,tp,dp,tp\nr\n",
+         "t.csv:1: the column 'tp' stands twice: as column 6 and as column 8"},
+        {"id,arch,gpu,gpus,global_batch,tp, TP \nr\n",
+         "the column 'TP' stands twice: as column 6 and as column 7"},
+        {"id,arch,gpuu,gpus,global_batch\nr\n",
+         "no column 'gpu': is column 3, 'gpuu', meant?"},
+        {"id,arch,gpu,gpus,batch\nr\n",
+         "no column 'global_batch': is column 5, 'batch', meant?"},
+        {"id,arch,gpu,gpus\nr\n", "no column 'global_batch': a table"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        put(bad[i][0]);
+        a = cli("validate \"$D/t.csv\" --db none");
+        tap_ok(a->status == 2 && strstr(a->err, bad[i][1]), "refused: %s (%s)",
+               bad[i][1], a->err);
+    }
+    begin();
+    memcpy(table, "ID", 2);
+    add_row("");
+    tap_equal_int(predicted(ask()), 1, "capitals count nothing");
+}
+
+/* The same lines however a system ends them, also inside of quotes. */
+static void test_lines(void)
+{
+    static const char *const ends[] = {"\n", "\r\n", "\r", "\r\r\n"};
+    state = tap_seed(28);
+    for (int round = 0; round < 8; round++) {
+        const char *end = ends[round % 4];
+        const size_t before = below(5), inside = below(4);
+        static char text[ROOM];
+        char wanted[80];
+        size_t n = 0;
+        begin();
+        for (size_t i = 0; i < before; i++)
+            add(below(2) ? "\n" : "a,b\n");
+        add("\"a");
+        for (size_t i = 0; i < inside; i++)
+            add("\n");
+        add("\",b\nc,d,e\n");
+        for (const char *p = table; *p; p++)
+            n += (size_t)snprintf(text + n, ROOM - n, "%.*s",
+                                  *p == '\n' ? 8 : 1, *p == '\n' ? end : p);
+        put(text);
+        const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+        const size_t rows =
+            json_array_size(json_object_get(a->json, "skipped"));
+        snprintf(wanted, sizeof wanted, "t.csv:%zu: 3 cells",
+                 3 + before + inside);
+        tap_ok(strstr(reason(a, rows - 1), wanted) != NULL,
+               "line ends of %zu: %s (%s)", strlen(end), wanted,
+               reason(a, rows - 1));
+    }
+}
+
+int main(void)
+{
+    cli_begin_scratch("cli_rows_test");
+    test_ranges();
+    test_zeros();
+    test_words();
+    test_contradictions();
+    test_rounded();
+    test_devices();
+    test_wires();
+    test_options();
+    test_same_options();
+    test_flops();
+    test_columns();
+    test_lines();
+    cli_end_scratch();
+    return tap_done();
+}
