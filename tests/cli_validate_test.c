@@ -342,6 +342,9 @@ static void test_skips(void)
         {"a,s,pretrain,G,gpt,2,64,,4,,64,8,2,2,12,A100-SXM4,80,8,,1,1,12,1,"
          "none,0,none,fp16,Megatron,1,,,,ok\n",
          "no whole number of nodes"},
+        {"a,s,pretrain,G,gpt,24,64,,4,,64,2000000,2,1000000,2,A100-SXM4,80,8,,"
+         "1,2,1,1,gpipe,0,none,fp16,Megatron,1,,,,ok\n",
+         "1000000 micro-batches of"},
         {"a,s,pretrain,Nothing-7,cnn,,,,,,8x8,8,2,2,2,A100-SXM4,80,8,,1,1,2,1,"
          "none,0,none,fp16,Megatron,1,,,,ok\n",
          "nothing7"},

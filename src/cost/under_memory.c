@@ -7,7 +7,6 @@
 #include "cost/held.h"
 
 #include "plan/fullest.h"
-#include "plan/shorten.h"
 #include "plan/memory.h"
 
 /* ---- registers as the framework holds them ---- */
@@ -67,23 +66,6 @@ static int64_t bytes_of(const holding *h, const plan_register *r)
     return r->bytes / 2;
 }
 
-/* A program that repeats holds no more in a repetition than in the one before:
- * of a million micro-batches nobody looks at each. */
-static int64_t most_of(const plan *p, int32_t role, fs_arena *arena)
-{
-    plan_short_role shorter =
-        plan_role_shorten_lives(&p->roles[role], p->micro_batches, arena);
-    plan few = *p;
-    few.n_roles = 1;
-    few.roles = &shorter.role;
-    few.micro_batches = shorter.micro_batches;
-    const plan_lives lives = plan_lives_of(&few, 0, arena);
-    int64_t most = 0;
-    for (int32_t i = 0; i < lives.n; i++)
-        most = lives.bytes[i] > most ? lives.bytes[i] : most;
-    return most;
-}
-
 /* By how much less a role holds than the plan's registers do. */
 static int64_t less_bytes(const holding *h, const plan *p, int32_t role)
 {
@@ -102,7 +84,7 @@ static int64_t less_bytes(const holding *h, const plan *p, int32_t role)
     }
     as_held.n_roles = 1;
     as_held.roles = &narrower;
-    less += most_of(p, role, arena) - most_of(&as_held, 0, arena);
+    less += plan_lives_most(p, role) - plan_lives_most(&as_held, 0);
     fs_arena_destroy(arena);
     return less;
 }

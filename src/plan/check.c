@@ -289,8 +289,9 @@ void plan_check_partners(const plan_checking *c, int32_t line, int32_t *root)
             root[r] = root[root[r]]; /* roots come before what they lead */
 }
 
-fs_status plan_check(const ir_graph *graph, const hw_cluster *cluster,
-                     const plan *p, fs_arena *arena, plan_report *out)
+static fs_status check(const ir_graph *graph, const hw_cluster *cluster,
+                       const plan *p, bool leaves_out, fs_arena *arena,
+                       plan_report *out)
 {
     int64_t start_ns = fs_now_ns();
     plan_report report = {0};
@@ -302,7 +303,8 @@ fs_status plan_check(const ir_graph *graph, const hw_cluster *cluster,
     report.findings = fs_new(arena, plan_finding, PLAN_MOST_FINDINGS);
     c.scratch = c.works.arena = fs_arena_create();
     plan_check_structure(&c);
-    if (report.n == 0 && !plan_check_short(&c) && plan_check_unroll(&c)) {
+    if (report.n == 0 && !(leaves_out && plan_check_short(&c)) &&
+        plan_check_unroll(&c)) {
         plan_check_strategy(&c);
         plan_check_sbp(&c);
         plan_check_order(&c);
@@ -313,4 +315,16 @@ fs_status plan_check(const ir_graph *graph, const hw_cluster *cluster,
     report.seconds = (double)(fs_now_ns() - start_ns) * 1e-9;
     *out = report;
     return report.n == 0 ? FS_OK : FS_NO;
+}
+
+fs_status plan_check(const ir_graph *graph, const hw_cluster *cluster,
+                     const plan *p, fs_arena *arena, plan_report *out)
+{
+    return check(graph, cluster, p, true, arena, out);
+}
+
+fs_status plan_check_ref(const ir_graph *graph, const hw_cluster *cluster,
+                         const plan *p, fs_arena *arena, plan_report *out)
+{
+    return check(graph, cluster, p, false, arena, out);
 }

@@ -302,6 +302,7 @@ static bool is_sound_and_live(const shortening *y, plan_checking *c,
         const int64_t times = left_out / cut.micro_batches;
         report->n_transitions += times * cut.n_transitions;
         report->n_places += times * cut.n_places;
+        report->left_out = left_out;
         return true;
     }
     return false;

@@ -189,6 +189,20 @@ plan_lives plan_lives_of(const plan *p, int32_t role, fs_arena *arena)
     return lives;
 }
 
+int64_t plan_lives_most(const plan *p, int32_t role)
+{
+    fs_arena *scratch = fs_arena_create();
+    const plan_short_role shorter =
+        plan_role_shorten_lives(&p->roles[role], p->micro_batches, scratch);
+    const walk w = walk_of(NULL, &shorter.role, shorter.micro_batches, scratch);
+    const int64_t *bytes = count_bytes(&w, scratch);
+    int64_t most = 0;
+    for (int32_t i = 0; i < w.n_firings; i++)
+        most = bytes[i] > most ? bytes[i] : most;
+    fs_arena_destroy(scratch);
+    return most;
+}
+
 plan_fullest plan_fullest_of(const ir_graph *graph, const plan *p, int32_t role)
 {
     const plan_role *r = &p->roles[role];

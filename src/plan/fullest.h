@@ -36,6 +36,8 @@ typedef struct plan_lives {
     int32_t *first_task; /* [sections + 1] */
 } plan_lives;
 plan_lives plan_lives_of(const plan *p, int32_t role, fs_arena *arena);
+/* The most of them, however many micro-batches there are. */
+int64_t plan_lives_most(const plan *p, int32_t role);
 /* "matmul h, backward of micro-batch 1". */
 const char *plan_fullest_text(const ir_graph *graph, const plan_role *role,
                               const plan_fullest *fullest, fs_arena *arena);

@@ -104,3 +104,7 @@ check_PROGRAMS += tests/plan_trace_test
 tests_plan_trace_test_SOURCES = tests/plan_trace_test.c tests/plan_build.h \
   tests/tap.h
 tests_plan_trace_test_LDADD = $(plan_libs)
+check_PROGRAMS += tests/plan_shorten_test
+tests_plan_shorten_test_SOURCES = tests/plan_shorten_test.c \
+  tests/plan_build.h tests/tap.h
+tests_plan_shorten_test_LDADD = $(plan_libs)
