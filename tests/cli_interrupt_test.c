@@ -65,8 +65,10 @@ static void test_killed_rank(void)
                (strstr(a->err, "rank 0 was") || strstr(a->err, "rank 1 was")),
            "a killed rank is named, and its signal");
     tap_ok(json_object_get(a->json, "fault") != NULL &&
-               json_object_size(a->json) == 1,
-           "the answer holds the fault and nothing that did not happen");
+               json_object_get(a->json, "figures_of") != NULL &&
+               json_object_size(a->json) == 2,
+           "the answer holds the fault, whose figures the plan has, and "
+           "nothing that did not happen");
     tap_ok(wait_ranks(0, ranks), "the other ranks end too");
 }
 
