@@ -361,14 +361,15 @@ static fs_status fail_recipe(cli_making *m, const smallest *s)
 fs_status cli_making_misfit(cli_making *m)
 {
     const search_result *found = &m->found;
+    const bool prints = !m->c->args.json && !m->c->quiet;
     smallest s;
     if (found->need_bytes == 0 && !found->misfit)
         return FS_NO;
     lower_smallest(m, &s);
     put_json(m, &s);
-    if (!m->c->args.json)
+    if (prints)
         print_needs(m);
-    if (!m->c->args.json && s.most)
+    if (prints && s.most)
         print_smallest(m, &s);
     if (m->by_hand && (found->need_bytes > 0 || s.most))
         return fail_recipe(m, &s);
