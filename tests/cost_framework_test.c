@@ -2,8 +2,9 @@
  */
 #include "config.h"
 #include "cost/framework.h"
-#include "tap.h"
+#include "plan_hand.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,6 +62,9 @@ static void test_refused(void)
     refuses(WITH(",\"score_bytes\":{\"sideways\":1}"), "sideways");
     refuses(WITH(",\"attention_efficiency\":0.5"), "attention_efficiency");
     refuses(WITH(",\"transposes\":{\"forward\":2}"), "transposes");
+    refuses(WITH(",\"waits_to_send\":[\"1f2b\"]"), "1f2b");
+    refuses(WITH(",\"repeats_blocks\":1"), "repeats_blocks");
+    refuses(WITH(",\"streams_rows\":1"), "streams_rows");
     refuses(WITH(",\"joins_products\":1"), "joins_products");
     refuses("[]", "must be an object");
     refuses("{\"name\":\"x\"}", "about");
@@ -126,9 +130,77 @@ static void test_files(void)
     }
 }
 
+/* What a role does for a micro-batch; what of it sends; and what its kernels
+ * wait for. */
+typedef struct role_seconds {
+    double all_s, sends_s, waits_s;
+} role_seconds;
+
+static role_seconds per_micro_batch(const plan *p, const plan_timing *t,
+                                    int32_t role)
+{
+    role_seconds out = {0};
+    for (int32_t i = 0; i < p->roles[role].n_tasks; i++) {
+        const plan_task *task = &p->roles[role].tasks[i];
+        const plan_demand *d = &t->demand[role][i];
+        if (task->phase == PLAN_BEGIN || task->phase == PLAN_END)
+            continue;
+        out.all_s += d->total_s;
+        if (task->kind == PLAN_SEND)
+            out.sends_s += d->total_s;
+        if (task->kind == PLAN_COMPUTE)
+            out.waits_s += d->network_s;
+    }
+    return out;
+}
+
+/* Who waits to send takes as long, in the program of what computes. */
+static void test_waits(uint64_t seed)
+{
+    enum { CASES = 20 };
+    static const char *const schedules[] = {"1f1b"};
+    double worst = 0;
+    int32_t moved = 0, as_before = 0, roles = 0;
+    for (int32_t i = 0; i < CASES; i++) {
+        const int32_t stages = 2 + (int32_t)fs_rand_below(&seed, 3);
+        ir_graph *g = hand_mlp(stages * 2 + (int32_t)fs_rand_below(&seed, 4),
+                               4 + (int64_t)fs_rand_below(&seed, 40),
+                               4 + (int64_t)fs_rand_below(&seed, 40), 4);
+        const hw_cluster *c = hand_cluster(arena, 1, stages, 0);
+        plan_strategy *s = hand_stages(g, stages, (ir_mesh){0}, arena);
+        hand_signatures(g, s, 0, arena);
+        s->micro_batches = 4;
+        s->schedule = fs_rand_below(&seed, 3) ? "1f1b" : "gpipe";
+        const plan *p = hand_lower(g, c, s, false, arena);
+        const cost_model *model = cost_model_create(c, arena);
+        const bool waits = strcmp(s->schedule, "1f1b") == 0;
+        cost_framework f = {.attention_efficiency = {1, 1},
+                            .transposes = {1, 1},
+                            .collectives = ~(uint32_t)0};
+        const plan_timing *goes_on = cost_timing_under(&f, model, g, p, arena);
+        f.n_waits = 1;
+        f.waits_to_send = (const char **)schedules;
+        const plan_timing *waiting = cost_timing_under(&f, model, g, p, arena);
+        for (int32_t r = 0; r < p->n_roles; r++, roles++) {
+            const role_seconds x = per_micro_batch(p, goes_on, r),
+                               y = per_micro_batch(p, waiting, r);
+            worst = fmax(worst, fabs(y.all_s / x.all_s - 1));
+            moved +=
+                waits && y.sends_s == 0 && fabs(y.waits_s - x.sends_s) <= 1e-12;
+            as_before += !waits && y.sends_s == x.sends_s && y.waits_s == 0;
+        }
+        ir_graph_destroy(g);
+    }
+    tap_ok(worst < 1e-12, "a role takes as long (%.2g off at most)", worst);
+    tap_equal_int(moved + as_before, roles, "but its kernels wait as it sends");
+    tap_ok(moved > 0 && as_before > 0, "under the schedules told: %d of %d",
+           moved, roles);
+}
+
 int main(void)
 {
     arena = fs_arena_create();
+    test_waits(tap_seed(30));
     test_refused();
     test_change();
     test_files();

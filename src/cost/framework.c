@@ -101,8 +101,8 @@ static fs_status read_schedules(const fs_json *in, const char *key,
     FS_TRY(read_texts(in, key, arena, err, n, out));
     for (int32_t k = 0; k < *n; k++)
         if (!plan_schedule_find((*out)[k]))
-            return fs_json_fail(in, key, err,
-                                "has '%s', which is no schedule", (*out)[k]);
+            return fs_json_fail(in, key, err, "has '%s', which is no schedule",
+                                (*out)[k]);
     return FS_OK;
 }
 
@@ -238,6 +238,8 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "tensor_alone",
                                        "gap_s",
                                        "recomputes",
+                                       "repeats_blocks",
+                                       "streams_rows",
                                        "score_kept_bytes",
                                        "weight_kept_bytes",
                                        "extra_kept_bytes",
@@ -285,6 +287,8 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(read_flag(in, "tensor_alone", err, &out->tensor_alone));
     FS_TRY(read_figure(in, "gap_s", 1, err, &out->gap_s));
     FS_TRY(read_flag(in, "recomputes", err, &out->recomputes));
+    FS_TRY(read_flag(in, "repeats_blocks", err, &out->repeats_blocks));
+    FS_TRY(read_flag(in, "streams_rows", err, &out->streams_rows));
     FS_TRY(read_flag(in, "wide_loss", err, &out->wide_loss));
     FS_TRY(
         read_figure(in, "score_kept_bytes", 1e3, err, &out->score_kept_bytes));

@@ -61,6 +61,8 @@ typedef struct cost_framework {
      * nothing is cast; gradients of weights add up in so many bytes moved per
      * element and micro-batch */
     bool narrow;
+    bool streams_rows; /* its norms, softmax and sums along rows reach the
+                          device's memory_efficiency */
     double accumulate_bytes;
     bool takes_first_gradient; /* instead of adding it to zeros */
     double loss_bytes; /* moved per logit by the loss, there and back, beyond
@@ -86,9 +88,11 @@ typedef struct cost_framework {
      * ends so long before the next begins, and collectives come on top;
      * 0: it was run */
     double gap_s;
-    bool recomputes; /* where a row tells so */
-    double jitter;   /* relative deviation of a rank's passes: ranks that meet
-                        wait for the slowest of them */
+    bool recomputes;     /* where a row tells so, */
+    bool repeats_blocks; /* and then a block's forward pass as it stands, with
+                            what nobody reads again (repeated.h) */
+    double jitter; /* relative deviation of a rank's passes: ranks that meet
+                      wait for the slowest of them */
     /* Convolutional networks. Where they are of 16-bit floats ReLU, and the
      * addition before it, are part of the batch norm's kernels */
     bool fuses_norms;

@@ -10,20 +10,23 @@ src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
   src/cost/sheet.h src/cost/sheet_parts.h src/cost/sheet.c src/cost/sheet_bytes.c \
   src/cost/breakdown.c src/cost/timing.c src/cost/framework.h src/cost/held.h \
   src/cost/framework.c src/cost/under.c src/cost/under_memory.c \
-  src/cost/reduced.h src/cost/reduced.c \
+  src/cost/reduced.h src/cost/reduced.c src/cost/repeated.h src/cost/repeated.c \
   src/cost/joined.h src/cost/joined.c src/cost/normed.h src/cost/normed.c
 
 check_PROGRAMS += tests/cost_collectives_test tests/cost_op_test \
   tests/cost_strategy_test tests/cost_product_test tests/cost_framework_test
 tests_cost_product_test_SOURCES = tests/cost_product_test.c tests/tap.h
 tests_cost_product_test_LDADD = $(cost_libs)
-tests_cost_framework_test_SOURCES = tests/cost_framework_test.c tests/tap.h
+tests_cost_framework_test_SOURCES = tests/cost_framework_test.c tests/plan_hand.h tests/tap.h
 tests_cost_framework_test_LDADD = $(cost_libs)
 check_PROGRAMS += tests/cost_normed_test tests/cost_reduced_test
 tests_cost_reduced_test_SOURCES = tests/cost_reduced_test.c tests/tap.h
 tests_cost_reduced_test_LDADD = $(cost_libs)
 tests_cost_normed_test_SOURCES = tests/cost_normed_test.c tests/tap.h
 tests_cost_normed_test_LDADD = $(cost_libs)
+check_PROGRAMS += tests/cost_repeated_test
+tests_cost_repeated_test_SOURCES = tests/cost_repeated_test.c tests/plan_hand.h tests/tap.h
+tests_cost_repeated_test_LDADD = $(cost_libs)
 check_PROGRAMS += tests/cost_joined_test
 tests_cost_joined_test_SOURCES = tests/cost_joined_test.c tests/plan_hand.h tests/tap.h
 tests_cost_joined_test_LDADD = $(cost_libs)

@@ -8,6 +8,8 @@
 #include "cost/normed.h"
 #include "cost/parts.h"
 #include "cost/reduced.h"
+#include "cost/repeated.h"
+#include "ir/recompute.h"
 
 #include <math.h>
 #include <string.h>
@@ -217,6 +219,17 @@ static void time_transpose(const under *u, const plan_task *task,
     u->kernels[task - u->role->tasks] = share;
 }
 
+/* Kernels along rows that keep a row in registers: as quick as others. */
+static void time_rows(const under *u, const ir_node *node, plan_demand *out)
+{
+    if (!u->framework->streams_rows ||
+        ir_op_class_of(node->op) != IR_CLASS_REDUCE)
+        return;
+    out->memory_s *=
+        hw_device_bps(u->device, true) / hw_device_bps(u->device, false);
+    out->total_s = out->launch_s + fmax(out->memory_s, out->compute_s);
+}
+
 /* A sum over one micro-batch is its gradient. */
 static bool has_one_gradient(const under *u, const ir_node *node)
 {
@@ -243,6 +256,7 @@ static void time_compute(const under *u, const plan_task *task,
         time_transpose(u, task, out);
     else if (has_one_gradient(u, node))
         *out = (plan_demand){.on_core = out->on_core};
+    time_rows(u, node, out);
     if (u->framework->narrow && u->mixed)
         time_narrow(u, node, &work, out);
     time_normed(u, node, &work, out);
@@ -268,6 +282,19 @@ static double wide_on_the_way(const under *u, const plan_task *task)
     return reduces && u->mixed && u->framework->gradient_bytes > 0
                ? u->framework->gradient_bytes / (double)ir_dtype_bytes(x->dtype)
                : 1;
+}
+
+/* Activations, and their gradients, that travel in 16 bits though the plan has
+ * floats. */
+static void time_travel(const under *u, const plan_task *task, plan_demand *out)
+{
+    if (!u->framework->narrow || !u->mixed ||
+        (task->phase != PLAN_FORWARD && task->phase != PLAN_BACKWARD) ||
+        u->graph->tensors.at[task->tensor].dtype != IR_F32 ||
+        has_shape_of_weights(u, task->tensor))
+        return;
+    out->total_s -= out->network_s / 2;
+    out->network_s /= 2;
 }
 
 /* Gradients that are reduced one after the other share a bucket's latency. */
@@ -472,6 +499,10 @@ plan_timing *cost_timing_under(const cost_framework *framework,
     const int32_t *variables = list_variables(graph, arena, &n_variables);
     const bool mixed = has_narrow(graph);
     const bool *normed = cost_normed_inputs(graph, arena);
+    int32_t *blocks = fs_new(arena, int32_t, graph->nodes.n);
+    const int32_t n_blocks = framework->repeats_blocks
+                                 ? ir_recomputed_blocks(graph, arena, blocks)
+                                 : 0;
     for (int32_t r = 0; r < p->n_roles; r++) {
         const plan_role *role = &p->roles[r];
         under u = {.framework = framework,
@@ -497,12 +528,16 @@ plan_timing *cost_timing_under(const cost_framework *framework,
             const plan_task *task = &role->tasks[i];
             if (task->kind == PLAN_COMPUTE)
                 time_compute(&u, task, &u.demand[i]);
-            else if (task->kind == PLAN_BOX && task->comm >= 0)
+            if (task->comm >= 0 || task->channel >= 0)
+                time_travel(&u, task, &u.demand[i]);
+            if (task->kind == PLAN_BOX && task->comm >= 0)
                 time_bucket(&u, task, &u.demand[i]);
         }
         keep_apart(&u);
         bound_by_host(&u);
         wait_for_slowest(&u);
+        if (framework->repeats_blocks)
+            cost_repeat_blocks(graph, role, blocks, n_blocks, u.demand, arena);
         cost_reduce_meanwhile(framework, graph, role,
                               gradients_reduced(&u, arena),
                               p->micro_batches == 1, u.demand);

@@ -64,6 +64,13 @@ int32_t ir_forward_nodes(const ir_graph *graph);
 void ir_recompute_wanted(const ir_graph *graph, const ir_recompute_set *set,
                          bool *wanted);
 
+/* Blocks of which nothing is kept but what they hand on, as policy "block"
+ * leaves them: number[forward nodes] of the block that a node is in, or -1; how
+ * many there are. Of one that runs again as it stands, nodes without a copy do
+ * too, for nobody. */
+int32_t ir_recomputed_blocks(const ir_graph *graph, fs_arena *arena,
+                             int32_t *number);
+
 /* How many nodes of the backward pass compute a forward one again, but for
  * casts, which no policy asks for. */
 int32_t ir_count_recomputed(const ir_graph *graph);

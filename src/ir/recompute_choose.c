@@ -100,6 +100,50 @@ static fs_status recompute_block(chooser *c, fs_err *err)
     return FS_OK;
 }
 
+/* Blocks that have a copy in the backward pass, and nothing in them that it
+ * reads from the forward pass. */
+static bool *find_whole(const chooser *c, int32_t n_blocks)
+{
+    const ir_graph *g = c->graph;
+    bool *again = fs_new(c->arena, bool, n_blocks),
+         *kept = fs_new(c->arena, bool, n_blocks);
+    for (int32_t v = c->set->n; v < g->nodes.n; v++) {
+        const ir_node *node = &g->nodes.at[v];
+        if (node->phase == IR_BACKWARD && ir_computes_again(g, v) &&
+            c->block[node->forward] >= 0)
+            again[c->block[node->forward]] |=
+                !ir_changes_precision(g, node) && !is_view(node);
+        for (int32_t k = 0; node->phase == IR_BACKWARD && k < node->n_in; k++) {
+            const int32_t maker = g->tensors.at[node->in[k]].producer;
+            if (maker < c->set->n && c->block[maker] >= 0 &&
+                !c->handed[maker] && computes(&g->nodes.at[maker]) &&
+                !ir_changes_precision(g, &g->nodes.at[maker]))
+                kept[c->block[maker]] = true;
+        }
+    }
+    for (int32_t b = 0; b < n_blocks; b++)
+        again[b] &= !kept[b];
+    return again;
+}
+
+int32_t ir_recomputed_blocks(const ir_graph *graph, fs_arena *arena,
+                             int32_t *number)
+{
+    ir_recompute_set set = {.n = ir_forward_nodes(graph)};
+    chooser c = {.graph = graph, .arena = arena, .set = &set};
+    int32_t n_blocks = 0, n = 0;
+    find_blocks(&c);
+    for (int32_t v = 0; v < set.n; v++)
+        n_blocks = c.block[v] < n_blocks ? n_blocks : c.block[v] + 1;
+    const bool *whole = find_whole(&c, n_blocks);
+    int32_t *of = fs_new(arena, int32_t, n_blocks);
+    for (int32_t b = 0; b < n_blocks; b++)
+        of[b] = whole[b] ? n++ : -1;
+    for (int32_t v = 0; v < set.n; v++)
+        number[v] = c.block[v] < 0 ? -1 : of[c.block[v]];
+    return n;
+}
+
 /* ---- by work and bytes ---- */
 
 /* Nodes of one op, work and size, which are chosen together: copies of a block
