@@ -40,4 +40,17 @@ typedef struct plan_short_role {
 plan_short_role plan_role_shorten_lives(const plan_role *role,
                                         int32_t micro_batches, fs_arena *arena);
 
+/* A program that runs all micro-batches of one section before those of another
+ * (gpipe) repeats nothing, for what leads from one to the other is held of each
+ * of them. With micro-batches `first` to first + left_out - 1 left out of both
+ * it lacks just those pieces: they are held together from where the next one
+ * begins in the one section to the end of the one before in the other. */
+typedef struct plan_short_runs {
+    plan_role role; /* what is held has as many buffers as it has: */
+    int32_t micro_batches;
+    int32_t first, left_out; /* left_out 0: the whole program */
+} plan_short_runs;
+plan_short_runs plan_role_shorten_runs(const plan_role *role,
+                                       int32_t micro_batches, fs_arena *arena);
+
 #endif
