@@ -3,12 +3,19 @@
 
 #include <string.h>
 
+/* Buffers of a register in the mean, from which on a mark is wide: pipelines
+ * have as many in flight as they have stages, but gpipe as many as there are
+ * micro-batches. */
+enum { WIDE = 64 };
+
 plan_actors_mark *plan_actors_mark_create(const plan_actors *a, fs_arena *arena)
 {
     const plan_role *role = a->role;
     plan_actors_mark *mark = fs_new(arena, plan_actors_mark, 1);
+    mark->n_counted = a->n_counted;
     for (int32_t k = 0; k < a->n_counted; k++)
         mark->n_readers += role->registers[a->counted[k]].count;
+    mark->wide = mark->n_readers > (int64_t)WIDE * a->n_counted;
     mark->produced = fs_new(arena, int64_t, a->n_counted);
     mark->released = fs_new(arena, int64_t, a->n_counted);
     mark->readers = fs_new(arena, int32_t, mark->n_readers);
@@ -28,8 +35,26 @@ void plan_actors_mark_set(const plan_actors *a, plan_actors_mark *mark)
         mark->produced[k] = a->produced[a->counted[k]];
         mark->released[k] = a->released[a->counted[k]];
     }
-    copy(mark->readers, a->readers, mark->n_readers, sizeof *a->readers);
     copy(mark->cursor, a->cursor, a->role->n_streams, sizeof *a->cursor);
+    mark->full = false;
+    if (!mark->wide)
+        plan_actors_mark_fill(a, mark);
+}
+
+void plan_actors_mark_fill(const plan_actors *a, plan_actors_mark *mark)
+{
+    if (!mark->full)
+        copy(mark->readers, a->readers, mark->n_readers, sizeof *a->readers);
+    mark->full = true;
+}
+
+bool plan_actors_hold_as_many(const plan_actors_mark *a,
+                              const plan_actors_mark *b)
+{
+    for (int32_t k = 0; k < a->n_counted; k++)
+        if (a->produced[k] - a->released[k] != b->produced[k] - b->released[k])
+            return false;
+    return true;
 }
 
 /* ---- have they come to the same state? ---- */
@@ -108,6 +133,8 @@ bool plan_actors_repeat(const plan_actors *a, const plan_actors_mark *mark,
                         plan_shift *shift)
 {
     *shift = (plan_shift){0};
+    if (!mark->full)
+        return false;
     for (int32_t s = 0; s < a->role->n_streams; s++)
         if (!cursor_repeats(a, mark, s, shift))
             return false;

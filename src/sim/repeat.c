@@ -38,6 +38,7 @@ struct sim_repeats {
     int32_t middle_slot;
     int64_t middle_step;
     plan_shift *shift; /* [roles] */
+    bool is_wide;      /* a role's marks are */
 };
 
 static mark *make_mark(const simulation *s)
@@ -85,6 +86,8 @@ sim_repeats *sim_repeats_create(const simulation *s)
     r->middle = make_mark(s);
     r->middle_step = -1;
     r->shift = fs_new(s->arena, plan_shift, s->p->n_roles);
+    for (int32_t i = 0; i < s->p->n_roles; i++)
+        r->is_wide |= r->now->actors[i]->wide;
     return r;
 }
 
@@ -140,7 +143,22 @@ static void set_mark(simulation *s, mark *m)
     set_arrivals(s, m);
 }
 
+/* Who reads what, of roles where that is much. */
+static void fill_mark(const simulation *s, mark *m)
+{
+    for (int32_t r = 0; r < s->p->n_roles; r++)
+        plan_actors_mark_fill(s->actors[r], m->actors[r]);
+}
+
 /* ---- is it as it was? ---- */
+
+static bool holds_as_many(const simulation *s, const mark *was, const mark *is)
+{
+    for (int32_t r = 0; r < s->p->n_roles; r++)
+        if (!plan_actors_hold_as_many(was->actors[r], is->actors[r]))
+            return false;
+    return was->set;
+}
 
 static bool same_list(const int32_t *a, int32_t n_a, const int32_t *b,
                       int32_t n_b)
@@ -379,6 +397,7 @@ static bool try_step(sim_repeats *r, simulation *s)
     r->middle_step = r->step;
     r->middle_slot = r->slot;
     swap(&r->middle, &r->now);
+    fill_mark(s, r->middle);
     set_mark(s, r->now);
     return false;
 }
@@ -397,9 +416,13 @@ void sim_repeats_skip(sim_repeats *r, simulation *s)
     set_mark(s, r->now);
     if (try_step(r, s) || is_seen(s, 0) || try_micro_batches(r, s))
         return;
+    if (r->is_wide &&
+        (holds_as_many(s, r->last, r->now) || holds_as_many(s, r->old, r->now)))
+        fill_mark(s, r->now);
     swap(&r->now, &r->last);
     if (++r->n_looks < r->renew)
         return;
     r->renew *= 2;
     set_mark(s, r->old);
+    fill_mark(s, r->old);
 }
