@@ -12,7 +12,6 @@ plan_actors_mark *plan_actors_mark_create(const plan_actors *a, fs_arena *arena)
 {
     const plan_role *role = a->role;
     plan_actors_mark *mark = fs_new(arena, plan_actors_mark, 1);
-    mark->n_counted = a->n_counted;
     for (int32_t k = 0; k < a->n_counted; k++)
         mark->n_readers += role->registers[a->counted[k]].count;
     mark->wide = mark->n_readers > (int64_t)WIDE * a->n_counted;
@@ -46,15 +45,6 @@ void plan_actors_mark_fill(const plan_actors *a, plan_actors_mark *mark)
     if (!mark->full)
         copy(mark->readers, a->readers, mark->n_readers, sizeof *a->readers);
     mark->full = true;
-}
-
-bool plan_actors_hold_as_many(const plan_actors_mark *a,
-                              const plan_actors_mark *b)
-{
-    for (int32_t k = 0; k < a->n_counted; k++)
-        if (a->produced[k] - a->released[k] != b->produced[k] - b->released[k])
-            return false;
-    return true;
 }
 
 /* ---- have they come to the same state? ---- */

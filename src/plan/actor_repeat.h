@@ -9,7 +9,7 @@
 
 /* Where the actors of a role stood. */
 typedef struct plan_actors_mark {
-    int32_t n_counted, n_readers;
+    int32_t n_readers;
     int64_t *produced, *released; /* [counted registers] */
     int32_t *readers;             /* [n_readers] */
     plan_cursor *cursor;          /* [streams] */
@@ -26,11 +26,8 @@ typedef struct plan_shift {
 plan_actors_mark *plan_actors_mark_create(const plan_actors *a,
                                           fs_arena *arena);
 void plan_actors_mark_set(const plan_actors *a, plan_actors_mark *mark);
-/* Notes who reads what, without which nothing is found to repeat a wide one.
- * Worth that only where as many pieces are held as at a mark before. */
+/* Notes who reads what, without which nothing is found to repeat a wide one. */
 void plan_actors_mark_fill(const plan_actors *a, plan_actors_mark *mark);
-bool plan_actors_hold_as_many(const plan_actors_mark *a,
-                              const plan_actors_mark *b);
 /* Do they stand as at the mark, shifted? */
 bool plan_actors_repeat(const plan_actors *a, const plan_actors_mark *mark,
                         plan_shift *shift);

@@ -241,25 +241,33 @@ static int32_t leave_out(const shortening *y, int32_t keep, plan *shorter,
 
 /* ---- its check ---- */
 
-/* Roles by themselves, each in as many micro-batches as its own buffers want.
- */
-static bool has_sound_memory(const plan *p, plan_checking *c)
+/* A role by itself, in as many micro-batches as its own buffers want. */
+static void shorten_lives(const plan *p, int32_t r, fs_arena *arena,
+                          plan_check_lives *out)
 {
-    plan_role *roles = fs_new(c->scratch, plan_role, p->n_roles);
-    plan *lives = fs_new(c->scratch, plan, p->n_roles);
+    const int32_t m = p->micro_batches;
+    const plan_short_role shorter =
+        plan_role_shorten_lives(&p->roles[r], m, arena);
+    const plan_short_runs runs =
+        plan_role_shorten_runs(&shorter.role, shorter.micro_batches, arena);
+    plan_role *roles = fs_new(arena, plan_role, p->n_roles);
+    roles[r] = runs.role;
+    roles[r].registers = p->roles[r].registers;
+    *out = (plan_check_lives){*p, runs.first, runs.left_out};
+    out->p.roles = roles;
+    out->p.micro_batches = runs.micro_batches;
+}
+
+static bool has_sound_memory(const plan_check_lives *lives, plan_checking *c)
+{
+    const plan *p = c->p;
     plan_checking its = *c;
     int64_t total = 0;
     its.slot_base = fs_new(c->scratch, int32_t *, p->n_roles);
     its.n_firings = fs_new(c->scratch, int32_t, p->n_roles);
     its.section_first = fs_new(c->scratch, int32_t *, p->n_roles);
     for (int32_t r = 0; r < p->n_roles; r++) {
-        const plan_short_role shorter =
-            plan_role_shorten_lives(&p->roles[r], p->micro_batches, c->scratch);
-        roles[r] = shorter.role;
-        lives[r] = *p;
-        lives[r].roles = roles;
-        lives[r].micro_batches = shorter.micro_batches;
-        its.p = &lives[r];
+        its.p = &lives[r].p;
         if (!plan_check_number(&its, r, &total))
             return false;
     }
@@ -267,6 +275,25 @@ static bool has_sound_memory(const plan *p, plan_checking *c)
     its.lives = lives;
     plan_check_memory(&its);
     return c->report->n == 0;
+}
+
+bool plan_check_short_memory(plan_checking *c)
+{
+    plan_finding findings[PLAN_MOST_FINDINGS];
+    plan_report report = {.findings = findings};
+    plan_checking its = *c;
+    its.report = &report;
+    its.arena = its.scratch = fs_arena_create();
+    its.works = (ir_works){.arena = its.scratch};
+    plan_check_lives *lives =
+        fs_new(its.scratch, plan_check_lives, c->p->n_roles);
+    for (int32_t r = 0; r < c->p->n_roles; r++)
+        shorten_lives(c->p, r, its.scratch, &lives[r]);
+    const bool sound = has_sound_memory(lives, &its);
+    fs_arena_destroy(its.scratch);
+    if (sound)
+        c->report->peak_bytes_max = report.peak_bytes_max;
+    return sound;
 }
 
 /* Too few micro-batches around the cut tell nothing, so more are taken then. */
@@ -318,10 +345,11 @@ bool plan_check_short(plan_checking *c)
     its.arena = its.scratch = its.works.arena = y.arena;
     const bool sound = find_periods(&y) &&
                        is_sound_and_live(&y, &its, &report) &&
-                       has_sound_memory(c->p, &its);
+                       plan_check_short_memory(c);
     fs_arena_destroy(y.arena);
     if (!sound)
         return false;
+    report.peak_bytes_max = c->report->peak_bytes_max;
     report.findings = c->report->findings;
     *c->report = report;
     return true;

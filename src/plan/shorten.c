@@ -149,11 +149,6 @@ plan_role plan_role_shorten(const plan_role *role, const plan_period *period,
     return is;
 }
 
-static bool takes_turns(const plan_register *r)
-{
-    return !r->own_memory && !r->persistent && !r->per_step;
-}
-
 /* Micro-batches after which all that shares is in the same buffers; 0: more
  * than there are. */
 static int32_t turns_of(const plan_role *role, int32_t micro_batches)
@@ -162,7 +157,7 @@ static int32_t turns_of(const plan_role *role, int32_t micro_batches)
 
     for (int32_t i = 0; i < role->n_registers && turns <= micro_batches; i++) {
         const plan_register *r = &role->registers[i];
-        if (takes_turns(r))
+        if (!r->own_memory && !r->persistent && !r->per_step)
             turns = common_multiple(turns, r->count);
     }
     return turns <= micro_batches ? (int32_t)turns : 0;
@@ -201,8 +196,10 @@ static bool is_run(const plan_role *role, int32_t first, int32_t m)
 }
 
 /* From one section to the next. */
-static bool is_held(const plan_role *role, const plan_register *r)
+bool plan_register_is_held(const plan_role *role, const plan_register *r)
 {
+    if (r->own_memory || r->persistent || r->per_step)
+        return false;
     for (int32_t c = 0; c < r->n_consumers; c++)
         if (plan_task_section(role, &role->tasks[r->consumers[c]]) !=
             plan_task_section(role, &role->tasks[r->producer]))
@@ -218,9 +215,9 @@ static int32_t turns_beside_held(const plan_role *role, int32_t m)
 
     for (int32_t i = 0; i < role->n_registers && turns <= m; i++) {
         const plan_register *r = &role->registers[i];
-        if (!takes_turns(r))
+        if (r->own_memory || r->persistent || r->per_step)
             continue;
-        if (!is_held(role, r))
+        if (!plan_register_is_held(role, r))
             turns = common_multiple(turns, r->count);
         else if (r->count != m)
             return 0;
@@ -249,8 +246,7 @@ static void leave_out_run(const plan_role *role, int32_t m, fs_arena *arena,
         fs_memdup(arena, role->registers,
                   (size_t)role->n_registers * sizeof *is->registers);
     for (int32_t i = 0; i < role->n_registers; i++)
-        if (takes_turns(&role->registers[i]) &&
-            is_held(role, &role->registers[i]))
+        if (plan_register_is_held(role, &role->registers[i]))
             is->registers[i].count = m - x->left_out;
 }
 

@@ -52,5 +52,7 @@ typedef struct plan_short_runs {
 } plan_short_runs;
 plan_short_runs plan_role_shorten_runs(const plan_role *role,
                                        int32_t micro_batches, fs_arena *arena);
+/* Is a register that may share of what is held so? */
+bool plan_register_is_held(const plan_role *role, const plan_register *r);
 
 #endif

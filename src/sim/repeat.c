@@ -38,7 +38,6 @@ struct sim_repeats {
     int32_t middle_slot;
     int64_t middle_step;
     plan_shift *shift; /* [roles] */
-    bool is_wide;      /* a role's marks are */
 };
 
 static mark *make_mark(const simulation *s)
@@ -86,8 +85,6 @@ sim_repeats *sim_repeats_create(const simulation *s)
     r->middle = make_mark(s);
     r->middle_step = -1;
     r->shift = fs_new(s->arena, plan_shift, s->p->n_roles);
-    for (int32_t i = 0; i < s->p->n_roles; i++)
-        r->is_wide |= r->now->actors[i]->wide;
     return r;
 }
 
@@ -143,7 +140,8 @@ static void set_mark(simulation *s, mark *m)
     set_arrivals(s, m);
 }
 
-/* Who reads what, of roles where that is much. */
+/* Who reads what, of roles where that is much: it is noted so rarely that it
+ * costs no more than the rest, and what repeats there is found later. */
 static void fill_mark(const simulation *s, mark *m)
 {
     for (int32_t r = 0; r < s->p->n_roles; r++)
@@ -151,14 +149,6 @@ static void fill_mark(const simulation *s, mark *m)
 }
 
 /* ---- is it as it was? ---- */
-
-static bool holds_as_many(const simulation *s, const mark *was, const mark *is)
-{
-    for (int32_t r = 0; r < s->p->n_roles; r++)
-        if (!plan_actors_hold_as_many(was->actors[r], is->actors[r]))
-            return false;
-    return was->set;
-}
 
 static bool same_list(const int32_t *a, int32_t n_a, const int32_t *b,
                       int32_t n_b)
@@ -416,9 +406,6 @@ void sim_repeats_skip(sim_repeats *r, simulation *s)
     set_mark(s, r->now);
     if (try_step(r, s) || is_seen(s, 0) || try_micro_batches(r, s))
         return;
-    if (r->is_wide &&
-        (holds_as_many(s, r->last, r->now) || holds_as_many(s, r->old, r->now)))
-        fill_mark(s, r->now);
     swap(&r->now, &r->last);
     if (++r->n_looks < r->renew)
         return;
