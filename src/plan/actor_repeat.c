@@ -190,13 +190,31 @@ static int32_t end_of(const plan_actors *a, const plan_actors_mark *mark,
     return end;
 }
 
-/* Nobody begins a step that is none of these. */
+/* Its step, or does it wait for that to begin? */
+static bool has_begun(const plan_actors *a, int32_t stream)
+{
+    const plan_cursor *c = &a->cursor[stream];
+    const int32_t *first = &a->first_on_stream[stream * a->n_sections];
+    if (c->busy || plan_actor_ready(a, stream) ||
+        c->task != first[a->section[c->slot]])
+        return true;
+    for (int32_t slot = 0; slot < c->slot; slot++)
+        if (first[a->section[slot]] >= 0)
+            return true;
+    return false;
+}
+
+/* Nobody begins a step that is none of these. What fires once per step, at its
+ * begin, stands at the next one all along: behind the last it has ended. */
 static int32_t steps_left(const plan_actors *a)
 {
     int64_t last = 0;
-    for (int32_t s = 0; s < a->role->n_streams; s++)
-        if (a->cursor[s].task >= 0 && a->cursor[s].step > last)
-            last = a->cursor[s].step;
+    for (int32_t s = 0; s < a->role->n_streams; s++) {
+        const plan_cursor *c = &a->cursor[s];
+        const int64_t its = c->step - (c->task >= 0 && !has_begun(a, s));
+        if (c->task >= 0 && its > last)
+            last = its;
+    }
     return (int32_t)(a->steps - 1 - last);
 }
 
@@ -242,6 +260,10 @@ void plan_actors_skip(plan_actors *a, const plan_actors_mark *mark,
             a->cursor[s].piece +=
                 times * ((int64_t)shift.steps * a->plan->micro_batches +
                          shift.micro_batches);
+            if (a->cursor[s].step == a->steps) {
+                a->cursor[s].task = -1;
+                a->cursor[s].slot = 0;
+            }
         }
     for (int32_t k = 0; k < a->n_counted; k++) {
         const int32_t r = a->counted[k];
