@@ -10,6 +10,10 @@ src_sim_libfs_sim_a_SOURCES = src/sim/sim.c src/sim/sim.h src/sim/parts.h \
 check_PROGRAMS += tests/sim_run_test
 tests_sim_run_test_SOURCES = tests/sim_run_test.c tests/plan_hand.h tests/tap.h
 tests_sim_run_test_LDADD = $(sim_libs)
+check_PROGRAMS += tests/sim_repeat_test
+tests_sim_repeat_test_SOURCES = tests/sim_repeat_test.c tests/plan_build.h \
+  tests/tap.h
+tests_sim_repeat_test_LDADD = $(sim_libs)
 check_PROGRAMS += tests/sim_beside_test
 tests_sim_beside_test_SOURCES = tests/sim_beside_test.c tests/plan_hand.h \
   tests/tap.h

@@ -1,0 +1,157 @@
+/* Steps of very many micro-batches, and pipelines whose first and last stage
+ * share a parameter, which is sent once per step: with repetitions left out
+ * they are to the last bit what they are task by task. Of gpipe the marks by
+ * which repetitions are found are wide (plan/actor_repeat.h). */
+#include "config.h"
+
+#include "base/hash.h"
+#include "plan_build.h"
+#include "sim/sim.h"
+#include "tap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CASES = 60, WIDTH = 16 };
+
+typedef struct tally {
+    int32_t runs, differ, tied, wide;
+    int32_t by_two; /* tied ones of which all but two steps were left out */
+} tally;
+
+typedef struct drawn {
+    int32_t pp, m, steps;
+    bool tied;
+    const char *schedule;
+} drawn;
+
+static drawn draw(uint64_t *seed)
+{
+    static const char *const schedules[] = {"1f1b", "gpipe", "zb-h1"};
+    drawn d = {.pp = 1 + (int32_t)fs_rand_below(seed, 5),
+               .steps = 3 + (int32_t)fs_rand_below(seed, 4),
+               .tied = fs_rand_below(seed, 2),
+               .schedule = schedules[fs_rand_below(seed, 3)]};
+    d.m = 1 + (int32_t)fs_rand_below(seed, fs_rand_below(seed, 2) ? 300 : 30);
+    d.tied &= d.pp > 1;
+    return d;
+}
+
+/* A linear layer per stage; tied: the first one's parameter is the last's. */
+static ir_graph *network(const drawn *d)
+{
+    ir_graph *g = ir_graph_create("repeat");
+    ir_train_options options = ir_train_defaults();
+    ir_init init = {.kind = IR_INIT_NORMAL, .spread = 0.1, .seed = 1};
+    int32_t x = ir_input(g, "x", IR_F32, (ir_shape){2, {4, WIDTH}}, 0);
+    int32_t y = ir_input(g, "y", IR_I64, (ir_shape){1, {4}}, 0), first = -1;
+    fs_err err = {0};
+    char name[16];
+    for (int32_t i = 0; i < d->pp; i++) {
+        snprintf(name, sizeof name, "w%d", (int)i);
+        const bool again = d->tied && i == d->pp - 1;
+        const int32_t w =
+            again ? first
+                  : ir_parameter(g, name, IR_F32, (ir_shape){2, {WIDTH, WIDTH}},
+                                 init);
+        first = i == 0 ? w : first;
+        x = ir_unary(g, IR_OP_relu, ir_matmul(g, x, w, false, again));
+    }
+    g->loss = ir_cross_entropy(g, x, y);
+    options.micro_batches = d->m;
+    g->batch = 4 * (int64_t)d->m;
+    if (ir_train(g, &options, &err) != FS_OK)
+        printf("# %s\n", err.text);
+    return g;
+}
+
+static plan_timing *draw_times(const plan *p, uint64_t *seed, fs_arena *arena)
+{
+    plan_timing *timing = plan_timing_new(p, "drawn", arena);
+    const int64_t values = fs_rand_below(seed, 2) ? 3 : 100000;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        for (int32_t t = 0; t < p->roles[r].n_tasks; t++)
+            timing->demand[r][t].total_s =
+                (double)(1 + fs_rand_below(seed, values)) * 1e-6;
+    return timing;
+}
+
+static bool same(const sim_result *a, const sim_result *b)
+{
+    return a->iteration_s == b->iteration_s && a->bubble == b->bubble &&
+           a->exposed_comm_s == b->exposed_comm_s && a->events == b->events &&
+           memcmp(a->step_s, b->step_s,
+                  (size_t)a->n_steps * sizeof *a->step_s) == 0 &&
+           memcmp(a->stages, b->stages,
+                  (size_t)a->n_stages * sizeof *a->stages) == 0;
+}
+
+static void compare(const drawn *d, const ir_graph *g, const plan *p,
+                    hw_cluster *cluster, uint64_t *seed, tally *t)
+{
+    fs_arena *arena = fs_arena_create();
+    const plan_timing *timing = draw_times(p, seed, arena);
+    sim_options how = {.steps = d->steps, .straggler = 1, .in_full = true};
+    sim_result full, few;
+    fs_err err = {0};
+    bool ran =
+        sim_run(g, p, cluster, timing, &how, arena, &err, &full) == FS_OK;
+    how.in_full = false;
+    ran =
+        ran && sim_run(g, p, cluster, timing, &how, arena, &err, &few) == FS_OK;
+    t->runs++;
+    t->differ += !ran || !same(&full, &few);
+    t->tied += d->tied;
+    t->wide += strcmp(d->schedule, "gpipe") == 0 && d->m > 128;
+    t->by_two +=
+        ran && d->tied && few.skipped * d->steps >= few.events * (d->steps - 2);
+    if (!ran || !same(&full, &few))
+        printf("# %s: %d of %s, %d micro-batches, %d steps\n",
+               ran ? "differs" : err.text, (int)d->pp, d->schedule, (int)d->m,
+               (int)d->steps);
+    fs_arena_destroy(arena);
+}
+
+static void try_case(uint64_t number, tally *t)
+{
+    uint64_t seed = fs_mix(number + 29);
+    const drawn d = draw(&seed);
+    fs_arena *arena = fs_arena_create();
+    ir_graph *g = network(&d);
+    hw_cluster *cluster = build_cluster(d.pp, arena);
+    build_recipe recipe = {.pp = d.pp, .schedule = d.schedule};
+    plan_lower_options o = plan_lower_defaults();
+    fs_err err = {0};
+    plan *p;
+    const int32_t differed = t->differ;
+    o.prefetch = (int32_t)fs_rand_below(&seed, 3);
+    o.refine = false;
+    if (plan_lower(g, cluster, build_strategy(g, &recipe, arena), &o, arena,
+                   &err, &p) == FS_OK)
+        compare(&d, g, p, cluster, &seed, t);
+    else
+        printf("# FS_SEED=%llu: %s\n", (unsigned long long)number, err.text);
+    if (t->differ > differed)
+        printf("# FS_SEED=%llu\n", (unsigned long long)number);
+    ir_graph_destroy(g);
+    fs_arena_destroy(arena);
+}
+
+int main(void)
+{
+    const char *one = getenv("FS_SEED");
+    tally t = {0};
+    for (int32_t k = 0; k < (one ? 1 : CASES); k++)
+        try_case(one ? strtoull(one, NULL, 10) : (uint64_t)k, &t);
+    tap_ok(t.differ == 0,
+           "with repetitions left out it is what it is in full: %d of %d "
+           "differ",
+           (int)t.differ, (int)t.runs);
+    tap_ok(one || (t.tied > CASES / 5 && t.wide > CASES / 20),
+           "%d share a parameter, of %d marks are wide", (int)t.tied,
+           (int)t.wide);
+    tap_ok(one || t.by_two > t.tied / 2,
+           "all but two steps are left out of most that share one: of %d",
+           (int)t.by_two);
+    return tap_done();
+}
