@@ -274,6 +274,31 @@ static void keep_figures(cli *c, const sim_result *sim, double unchanged_s)
     cli_figure(c, what_if ? "what_if_bubble" : "bubble", sim->bubble, "");
 }
 
+/* With the critical path, where it is asked for, which of very many
+ * micro-batches few tell; a trace has it marked. */
+static fs_status play(cli *c, const cli_plan *p, const plan_timing *timing,
+                      const sim_options *options, sim_result *sim,
+                      sim_critical *path)
+{
+    plan_trace *trace = options->trace;
+    sim_options quiet = *options;
+    quiet.trace = NULL;
+    if (c->args.critical && !c->args.trace) {
+        FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, &quiet,
+                       c->arena, &c->err, sim));
+        if (sim_critical_short(p->model.graph, p->plan, p->cluster, timing,
+                               &quiet, sim, c->arena, path))
+            return FS_OK;
+    }
+    FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, options,
+                   c->arena, &c->err, sim));
+    if (c->args.critical)
+        *path = sim_critical_of(p->plan, timing, trace, sim, c->arena);
+    for (int32_t i = 0; i < path->n_links; i++)
+        fs_push(trace->arena, &trace->path, path->links[i].event);
+    return FS_OK;
+}
+
 static fs_status simulate(cli *c, const cli_plan *opened)
 {
     cli_plan p = *opened;
@@ -287,12 +312,12 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     plan_trace trace = {.arena = c->arena};
     sim_options options;
     sim_result sim;
+    sim_critical path = {0};
     FS_TRY(options_of(c, &p, &trace, &options));
     FS_TRY(cli_open_framework(c, &p, &framework));
     FS_TRY(ask_what_if(c, &p, f, &options, &changes, &unchanged_s));
     FS_TRY(pick_timing(c, &p, f, &timing));
-    FS_TRY(sim_run(p.model.graph, p.plan, p.cluster, timing, &options, c->arena,
-                   &c->err, &sim));
+    FS_TRY(play(c, &p, timing, &options, &sim, &path));
     const bool predicted = strcmp(timing->source, "predicted") == 0;
     cli_interval interval;
     if (predicted)
@@ -311,7 +336,7 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     cli_tell_cores(c, p.cluster);
     stage_table(c, &sim, &memory);
     if (c->args.critical)
-        cli_tell_critical(c, &p, timing, &trace, &sim);
+        cli_tell_critical(c, &p, &path, &sim);
     cli_tell_goodput(c, &p, sim.iteration_s);
     keep_figures(c, &sim, unchanged_s);
     FS_TRY(write_trace(c, &p, &trace));

@@ -149,6 +149,57 @@ plan_role plan_role_shorten(const plan_role *role, const plan_period *period,
     return is;
 }
 
+/* ---- of all roles ---- */
+
+bool plan_repetition_of(const plan *p, fs_arena *arena, plan_repetition *out)
+{
+    plan_repetition all = {1, 0, p->micro_batches,
+                           fs_new(arena, plan_period, p->n_roles)};
+
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        all.periods[r] = plan_period_of(&p->roles[r], p->micro_batches, 1);
+        if (all.periods[r].micro_batches > all.micro_batches)
+            all.micro_batches = all.periods[r].micro_batches;
+    }
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        plan_period *its = &all.periods[r];
+        if (its->micro_batches != all.micro_batches)
+            *its = plan_period_of(&p->roles[r], p->micro_batches,
+                                  all.micro_batches);
+        if (its->micro_batches != all.micro_batches)
+            return false;
+        all.low = its->low > all.low ? its->low : all.low;
+        all.high = its->high < all.high ? its->high : all.high;
+    }
+    *out = all;
+    return true;
+}
+
+int32_t plan_repetition_times(const plan_repetition *r, int32_t keep)
+{
+    const plan_period all = {.micro_batches = r->micro_batches,
+                             .slots = 1,
+                             .low = r->low,
+                             .high = r->high};
+
+    return plan_period_times(&all, keep);
+}
+
+plan plan_leave_out(const plan *p, const plan_repetition *r, int32_t times,
+                    fs_arena *arena)
+{
+    plan is = *p;
+
+    if (times == 0)
+        return is;
+    is.micro_batches -= times * r->micro_batches;
+    is.roles = fs_new(arena, plan_role, p->n_roles);
+    for (int32_t i = 0; i < p->n_roles; i++)
+        is.roles[i] =
+            plan_role_shorten(&p->roles[i], &r->periods[i], times, arena);
+    return is;
+}
+
 /* Micro-batches after which all that shares is in the same buffers; 0: more
  * than there are. */
 static int32_t turns_of(const plan_role *role, int32_t micro_batches)

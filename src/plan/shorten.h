@@ -28,6 +28,20 @@ int32_t plan_period_times(const plan_period *period, int32_t keep);
 plan_role plan_role_shorten(const plan_role *role, const plan_period *period,
                             int32_t times, fs_arena *arena);
 
+/* What the programs of all roles repeat, so many micro-batches later in each of
+ * them; low and high hold of all. */
+typedef struct plan_repetition {
+    int32_t micro_batches, low, high;
+    plan_period *periods; /* [roles] */
+} plan_repetition;
+/* False: they do not. */
+bool plan_repetition_of(const plan *p, fs_arena *arena, plan_repetition *out);
+/* How often it may be left out so that `keep` micro-batches remain of low to
+ * high; the plan without. */
+int32_t plan_repetition_times(const plan_repetition *r, int32_t keep);
+plan plan_leave_out(const plan *p, const plan_repetition *r, int32_t times,
+                    fs_arena *arena);
+
 /* A role's program for what asks which bytes are live beside which: what shares
  * lies in the same buffers when the same comes again. */
 typedef struct plan_short_role {

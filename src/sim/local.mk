@@ -3,7 +3,7 @@ src_sim_libfs_sim_a_SOURCES = src/sim/sim.c src/sim/sim.h src/sim/parts.h \
   src/sim/resources.c src/sim/resources.h src/sim/meter.c src/sim/meter.h \
   src/sim/heap.c src/sim/heap.h src/sim/flows.c src/sim/flows.h \
   src/sim/routes.c src/sim/routes.h src/sim/make.c src/sim/play.c src/sim/repeat.c \
-  src/sim/critical.c src/sim/critical.h src/sim/watch.c src/sim/watch.h \
+  src/sim/critical.c src/sim/critical_short.c src/sim/critical.h src/sim/watch.c src/sim/watch.h \
   src/sim/goodput.c src/sim/goodput.h src/sim/noise.c src/sim/noise.h \
   src/sim/beside.c src/sim/beside.h
 
