@@ -6,17 +6,21 @@
 
 #include "base/hash.h"
 #include "plan_build.h"
-#include "sim/sim.h"
+#include "sim/critical.h"
 #include "tap.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES = 60, WIDTH = 16 };
+/* Numbers from MANY on: of as many micro-batches that a few tell the critical
+ * path. */
+enum { CASES = 60, MANY = 1000, MANY_CASES = 24, WIDTH = 16 };
 
 typedef struct tally {
     int32_t runs, differ, tied, wide;
     int32_t by_two; /* tied ones of which all but two steps were left out */
+    int32_t paths, short_paths, path_differs;
 } tally;
 
 typedef struct drawn {
@@ -25,7 +29,7 @@ typedef struct drawn {
     const char *schedule;
 } drawn;
 
-static drawn draw(uint64_t *seed)
+static drawn draw(uint64_t *seed, bool many)
 {
     static const char *const schedules[] = {"1f1b", "gpipe", "zb-h1"};
     drawn d = {.pp = 1 + (int32_t)fs_rand_below(seed, 5),
@@ -34,6 +38,10 @@ static drawn draw(uint64_t *seed)
                .schedule = schedules[fs_rand_below(seed, 3)]};
     d.m = 1 + (int32_t)fs_rand_below(seed, fs_rand_below(seed, 2) ? 300 : 30);
     d.tied &= d.pp > 1;
+    if (many) {
+        d.m = 400 + (int32_t)fs_rand_below(seed, 500);
+        d.schedule = schedules[2 * fs_rand_below(seed, 2)];
+    }
     return d;
 }
 
@@ -112,10 +120,73 @@ static void compare(const drawn *d, const ir_graph *g, const plan *p,
     fs_arena_destroy(arena);
 }
 
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b)) + 1e-15;
+}
+
+static bool same_sums(const sim_sum *a, const sim_sum *b)
+{
+    for (int32_t k = 0; k < SIM_CLASSES; k++)
+        if (!near(a[k].seconds, b[k].seconds) || a[k].firings != b[k].firings)
+            return false;
+    return true;
+}
+
+/* Those that take the same may stand in either order. */
+static bool same_tasks(const sim_critical *a, const sim_critical *b)
+{
+    bool same = a->n_tasks == b->n_tasks;
+    for (int32_t i = 0; same && i < a->n_tasks; i++) {
+        int32_t k = 0;
+        while (k < b->n_tasks && (b->tasks[k].role != a->tasks[i].role ||
+                                  b->tasks[k].task != a->tasks[i].task))
+            k++;
+        same = k < b->n_tasks &&
+               near(a->tasks[i].sum.seconds, b->tasks[k].sum.seconds) &&
+               a->tasks[i].sum.firings == b->tasks[k].sum.firings;
+    }
+    return same;
+}
+
+static bool same_path(const sim_critical *a, const sim_critical *b)
+{
+    bool same = a->meetings == b->meetings &&
+                memcmp(a->why, b->why, sizeof a->why) == 0;
+    for (int32_t k = 0; k < SIM_CLASSES; k++)
+        same &= near(a->whole_s[k], b->whole_s[k]);
+    return same && same_sums(a->path, b->path) &&
+           same_sums(a->exposed, b->exposed) && same_tasks(a, b);
+}
+
+static void compare_paths(const drawn *d, const ir_graph *g, const plan *p,
+                          hw_cluster *cluster, uint64_t *seed, tally *t)
+{
+    fs_arena *arena = fs_arena_create();
+    const plan_timing *timing = draw_times(p, seed, arena);
+    plan_trace trace = {.arena = arena};
+    sim_options how = {
+        .steps = d->steps, .straggler = 1, .traced_steps = SIM_CRITICAL_STEPS};
+    sim_result whole, traced;
+    sim_critical few;
+    fs_err err = {0};
+    t->paths++;
+    if (sim_run(g, p, cluster, timing, &how, arena, &err, &whole) == FS_OK &&
+        sim_critical_short(g, p, cluster, timing, &how, &whole, arena, &few)) {
+        how.trace = &trace;
+        sim_run(g, p, cluster, timing, &how, arena, &err, &traced);
+        const sim_critical all =
+            sim_critical_of(p, timing, &trace, &traced, arena);
+        t->short_paths++;
+        t->path_differs += !same_path(&few, &all);
+    }
+    fs_arena_destroy(arena);
+}
+
 static void try_case(uint64_t number, tally *t)
 {
     uint64_t seed = fs_mix(number + 29);
-    const drawn d = draw(&seed);
+    const drawn d = draw(&seed, number >= MANY);
     fs_arena *arena = fs_arena_create();
     ir_graph *g = network(&d);
     hw_cluster *cluster = build_cluster(d.pp, arena);
@@ -123,15 +194,15 @@ static void try_case(uint64_t number, tally *t)
     plan_lower_options o = plan_lower_defaults();
     fs_err err = {0};
     plan *p;
-    const int32_t differed = t->differ;
+    const int32_t differed = t->differ + t->path_differs;
     o.prefetch = (int32_t)fs_rand_below(&seed, 3);
     o.refine = false;
     if (plan_lower(g, cluster, build_strategy(g, &recipe, arena), &o, arena,
                    &err, &p) == FS_OK)
-        compare(&d, g, p, cluster, &seed, t);
+        (number < MANY ? compare : compare_paths)(&d, g, p, cluster, &seed, t);
     else
         printf("# FS_SEED=%llu: %s\n", (unsigned long long)number, err.text);
-    if (t->differ > differed)
+    if (t->differ + t->path_differs > differed)
         printf("# FS_SEED=%llu\n", (unsigned long long)number);
     ir_graph_destroy(g);
     fs_arena_destroy(arena);
@@ -143,6 +214,14 @@ int main(void)
     tally t = {0};
     for (int32_t k = 0; k < (one ? 1 : CASES); k++)
         try_case(one ? strtoull(one, NULL, 10) : (uint64_t)k, &t);
+    for (uint64_t k = 0; k < (one ? 0 : MANY_CASES); k++)
+        try_case(MANY + k, &t);
+    tap_ok(t.path_differs == 0,
+           "the critical path that few micro-batches tell is that of all: %d "
+           "of %d differ",
+           (int)t.path_differs, (int)t.short_paths);
+    tap_ok(one || 2 * t.short_paths > t.paths, "most are told by few: %d of %d",
+           (int)t.short_paths, (int)t.paths);
     tap_ok(t.differ == 0,
            "with repetitions left out it is what it is in full: %d of %d "
            "differ",
