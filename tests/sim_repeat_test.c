@@ -208,6 +208,76 @@ static void try_case(uint64_t number, tally *t)
     fs_arena_destroy(arena);
 }
 
+/* ---- a trace that is taken ---- */
+
+typedef struct taker {
+    plan_trace all; /* times from the first start */
+    int32_t pieces, most;
+} taker;
+
+static void take(void *ctx, const plan_trace *piece, int64_t first_ns)
+{
+    taker *t = ctx;
+    t->pieces++;
+    t->most = piece->events.n > t->most ? piece->events.n : t->most;
+    for (int32_t i = 0; i < piece->events.n; i++) {
+        plan_event e = piece->events.at[i];
+        e.ready_ns -= first_ns;
+        e.start_ns -= first_ns;
+        e.end_ns -= first_ns;
+        fs_push(t->all.arena, &t->all.events, e);
+    }
+}
+
+static bool same_event(const plan_event *a, const plan_event *b,
+                       int64_t late_ns)
+{
+    return a->rank == b->rank && a->stream == b->stream && a->task == b->task &&
+           a->micro_batch == b->micro_batch && a->step == b->step &&
+           a->start_ns == b->start_ns - late_ns &&
+           a->end_ns == b->end_ns - late_ns &&
+           a->ready_ns == b->ready_ns - late_ns;
+}
+
+static void test_taken(void)
+{
+    const drawn d = {3, 8000, 3, false, "1f1b"};
+    uint64_t seed = 5;
+    fs_arena *arena = fs_arena_create();
+    ir_graph *g = network(&d);
+    hw_cluster *cluster = build_cluster(d.pp, arena);
+    build_recipe recipe = {.pp = d.pp, .schedule = d.schedule};
+    plan_lower_options o = plan_lower_defaults();
+    taker got = {.all = {.arena = arena}};
+    plan_trace kept = {.arena = arena};
+    plan_trace handed = {.arena = arena, .take = take, .take_ctx = &got};
+    fs_err err = {0};
+    sim_result r;
+    plan *p = NULL;
+    plan_lower(g, cluster, build_strategy(g, &recipe, arena), &o, arena, &err,
+               &p);
+    const plan_timing *timing = draw_times(p, &seed, arena);
+    sim_options how = {.steps = d.steps, .straggler = 1, .trace = &kept};
+    sim_run(g, p, cluster, timing, &how, arena, &err, &r);
+    how.trace = &handed;
+    sim_run(g, p, cluster, timing, &how, arena, &err, &r);
+    int64_t first_ns = INT64_MAX;
+    for (int32_t i = 0; i < kept.events.n; i++)
+        if (kept.events.at[i].start_ns < first_ns)
+            first_ns = kept.events.at[i].start_ns;
+    bool same = kept.events.n == got.all.events.n;
+    for (int32_t i = 0; same && i < kept.events.n; i++)
+        same = same_event(&got.all.events.at[i], &kept.events.at[i], first_ns);
+    tap_ok(same && got.pieces > 1,
+           "a trace that is taken is the one that is kept: %d events in %d "
+           "pieces",
+           (int)got.all.events.n, (int)got.pieces);
+    tap_ok(2 * got.most < got.all.events.n,
+           "of which none has more than %d events", (int)got.most);
+    ir_graph_destroy(g);
+    fs_arena_destroy(arena);
+}
+
 int main(void)
 {
     const char *one = getenv("FS_SEED");
@@ -232,5 +302,6 @@ int main(void)
     tap_ok(one || t.by_two > t.tied / 2,
            "all but two steps are left out of most that share one: of %d",
            (int)t.by_two);
+    test_taken();
     return tap_done();
 }
