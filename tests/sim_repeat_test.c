@@ -40,7 +40,7 @@ static drawn draw(uint64_t *seed, bool many)
     d.tied &= d.pp > 1;
     if (many) {
         d.m = 400 + (int32_t)fs_rand_below(seed, 500);
-        d.schedule = schedules[2 * fs_rand_below(seed, 2)];
+        d.schedule = schedules[fs_rand_below(seed, 3)];
     }
     return d;
 }

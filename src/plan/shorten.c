@@ -246,6 +246,43 @@ static bool is_run(const plan_role *role, int32_t first, int32_t m)
     return true;
 }
 
+static bool is_of_runs(const plan_role *role, int32_t m)
+{
+    return role->n_slots == 2 * m + 2 && is_run(role, 1, m) &&
+           is_run(role, m + 1, m);
+}
+
+bool plan_is_of_runs(const plan *p)
+{
+    for (int32_t r = 0; r < p->n_roles; r++)
+        if (!is_of_runs(&p->roles[r], p->micro_batches))
+            return false;
+    return true;
+}
+
+plan plan_leave_out_last(const plan *p, int32_t left_out, fs_arena *arena)
+{
+    plan is = *p;
+
+    is.micro_batches -= left_out;
+    is.roles =
+        fs_memdup(arena, p->roles, (size_t)p->n_roles * sizeof *is.roles);
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        const plan_role *role = &p->roles[r];
+        plan_slot *slots = fs_new(arena, plan_slot, role->n_slots);
+        int32_t n = 0;
+        for (int32_t s = 0; s < role->n_slots; s++) {
+            slots[n] = role->slots[s];
+            if (s == role->n_slots - 1)
+                slots[n].micro_batch -= left_out;
+            n += slots[n].micro_batch < is.micro_batches;
+        }
+        is.roles[r].slots = slots;
+        is.roles[r].n_slots = n;
+    }
+    return is;
+}
+
 /* From one section to the next. */
 bool plan_register_is_held(const plan_role *role, const plan_register *r)
 {
@@ -312,8 +349,7 @@ plan_short_runs plan_role_shorten_runs(const plan_role *role, int32_t m,
     enum { KEEP = 32 };
     plan_short_runs x = {.role = *role, .micro_batches = m};
 
-    if (m <= 2 * KEEP || role->n_slots != 2 * m + 2 || !is_run(role, 1, m) ||
-        !is_run(role, m + 1, m))
+    if (m <= 2 * KEEP || !is_of_runs(role, m))
         return x;
     const int32_t turns = turns_beside_held(role, m);
     if (turns == 0 || turns > m / 4)

@@ -66,6 +66,11 @@ typedef struct plan_short_runs {
 } plan_short_runs;
 plan_short_runs plan_role_shorten_runs(const plan_role *role,
                                        int32_t micro_batches, fs_arena *arena);
+/* Are the programs of all roles such ones? Without the last micro-batches of
+ * both they are programs of fewer, whose registers have more buffers than those
+ * ever use: who waits for what is the same, not what lies where. */
+bool plan_is_of_runs(const plan *p);
+plan plan_leave_out_last(const plan *p, int32_t left_out, fs_arena *arena);
 /* Is a register that may share of what is held so? */
 bool plan_register_is_held(const plan_role *role, const plan_register *r);
 

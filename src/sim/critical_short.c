@@ -24,6 +24,7 @@ typedef struct asked {
     const sim_result *whole;
     sim_options how; /* of the short plans */
     plan_repetition all;
+    bool of_runs; /* gpipe: it is without its last micro-batches */
     fs_arena *arena;
     int32_t *first; /* [roles + 1] of a role's tasks among those of all */
 } asked;
@@ -83,7 +84,9 @@ static sums sums_of(const asked *a, const sim_critical *c, double step_s)
 static bool play_short(const asked *a, int32_t times, sums *out)
 {
     fs_arena *arena = fs_arena_create();
-    const plan shorter = plan_leave_out(a->p, &a->all, times, arena);
+    const plan shorter = a->of_runs
+                             ? plan_leave_out_last(a->p, times, arena)
+                             : plan_leave_out(a->p, &a->all, times, arena);
     plan_trace trace = {.arena = arena};
     sim_options how = a->how;
     sim_result result;
@@ -190,6 +193,13 @@ static sim_critical told(const asked *a, const sums *s, fs_arena *arena)
 
 /* ---- the whole ---- */
 
+static bool find_repetition(asked *a)
+{
+    a->of_runs = plan_is_of_runs(a->p);
+    a->all = (plan_repetition){1, 0, a->p->micro_batches, NULL};
+    return a->of_runs || plan_repetition_of(a->p, a->arena, &a->all);
+}
+
 static void number_tasks(asked *a)
 {
     a->first = fs_new(a->arena, int32_t, a->p->n_roles + 1);
@@ -234,7 +244,7 @@ bool sim_critical_short(const ir_graph *graph, const plan *p,
     bool found = false;
     a.how.live = false;
     a.how.traced_steps = SIM_CRITICAL_STEPS;
-    if (options->jitter <= 0 && plan_repetition_of(p, a.arena, &a.all)) {
+    if (options->jitter <= 0 && find_repetition(&a)) {
         const int32_t d = a.all.micro_batches;
         sums s[SHORT_PLANS];
         int64_t often;
