@@ -19,6 +19,10 @@ enum {
     JITTER_STEPS = 32,
     LEAST_JITTER_STEPS = 6,
     JITTER_FIRINGS = 10000000,
+    /* A trace of more is not kept, but written as it comes; about so many bytes
+     * a firing, with the live bytes beside it (measured). */
+    KEPT_FIRINGS = 1 << 20,
+    TRACED_BYTES = 240,
     /* The last two of a handful are steady; a large plan plays some hundred
      * steps in a second, and each keeps its counters. */
     MOST_STEPS = 10000
@@ -177,7 +181,8 @@ static void stage_table(cli *c, const sim_result *sim, const cli_memory *memory)
         report_table_print(&t, stdout);
 }
 
-static int64_t jitter_steps(const plan *p)
+/* Of a step. */
+static int64_t firings_of(const plan *p)
 {
     int64_t firings = 1;
     for (int32_t r = 0; r < p->n_roles; r++)
@@ -185,7 +190,12 @@ static int64_t jitter_steps(const plan *p)
             firings += plan_phase_once(p->roles[r].tasks[t].phase)
                            ? 1
                            : p->micro_batches;
-    const int64_t steps = JITTER_FIRINGS / firings;
+    return firings;
+}
+
+static int64_t jitter_steps(const plan *p)
+{
+    const int64_t steps = JITTER_FIRINGS / firings_of(p);
     return steps > JITTER_STEPS         ? JITTER_STEPS
            : steps < LEAST_JITTER_STEPS ? LEAST_JITTER_STEPS
                                         : steps;
@@ -194,6 +204,12 @@ static int64_t jitter_steps(const plan *p)
 static int64_t usual_steps(const cli *c, const plan *p)
 {
     return c->args.jitter > 0 ? jitter_steps(p) : USUAL_STEPS;
+}
+
+static void tell_part(void *ctx, double part)
+{
+    const char *what = ctx;
+    fs_progress("simulating: %.0f %%%s", 100 * part, what);
 }
 
 static fs_status options_of(cli *c, const cli_plan *p, plan_trace *trace,
@@ -205,6 +221,8 @@ static fs_status options_of(cli *c, const cli_plan *p, plan_trace *trace,
         .trace = a->trace || a->critical ? trace : NULL,
         .traced_steps = a->critical ? SIM_CRITICAL_STEPS : 1,
         .live = a->trace != NULL,
+        .progress = tell_part,
+        .progress_ctx = (void *)"",
     };
     return cli_read_disturbed(c, p, out);
 }
@@ -213,8 +231,9 @@ static fs_status write_trace(cli *c, const cli_plan *p, const plan_trace *trace)
 {
     if (!c->args.trace)
         return FS_OK;
-    FS_TRY(report_trace_json(p->model.graph, p->plan, trace, NULL,
-                             c->args.trace, &c->err));
+    if (!trace->take)
+        FS_TRY(report_trace_json(p->model.graph, p->plan, trace, NULL,
+                                 c->args.trace, &c->err));
     cli_say(c, "trace           %s (open it in ui.perfetto.dev)\n",
             c->args.trace);
     return FS_OK;
@@ -274,6 +293,55 @@ static void keep_figures(cli *c, const sim_result *sim, double unchanged_s)
     cli_figure(c, what_if ? "what_if_bubble" : "bubble", sim->bubble, "");
 }
 
+/* Hands its trace to a file; the path asks for all of it. */
+static fs_status run_streamed(cli *c, const cli_plan *p,
+                              const plan_timing *timing, sim_options options,
+                              sim_result *sim)
+{
+    char size[32];
+    report_stream *stream;
+    fs_human_bytes(size, (double)TRACED_BYTES * (double)firings_of(p->plan));
+    options.progress_ctx =
+        (void *)fs_printf(c->arena, ", then a trace of some %s", size);
+    FS_TRY(report_stream_open(p->model.graph, p->plan, c->args.trace, c->arena,
+                              &c->err, &stream));
+    options.trace->take = report_stream_take;
+    options.trace->take_ctx = stream;
+    const fs_status status = sim_run(p->model.graph, p->plan, p->cluster,
+                                     timing, &options, c->arena, &c->err, sim);
+    const fs_status closed =
+        report_stream_close(stream, status == FS_OK, &c->err);
+    return status == FS_OK ? closed : status;
+}
+
+/* With the critical path, where it is asked for, which of very many
+ * micro-batches few tell; a trace has it marked. */
+static fs_status play(cli *c, const cli_plan *p, const plan_timing *timing,
+                      const sim_options *options, sim_result *sim,
+                      sim_critical *path)
+{
+    plan_trace *trace = options->trace;
+    sim_options quiet = *options;
+    quiet.trace = NULL;
+    if (c->args.critical && !c->args.trace) {
+        FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, &quiet,
+                       c->arena, &c->err, sim));
+        if (sim_critical_short(p->model.graph, p->plan, p->cluster, timing,
+                               &quiet, sim, c->arena, path))
+            return FS_OK;
+    }
+    if (c->args.trace && !c->args.critical &&
+        firings_of(p->plan) > KEPT_FIRINGS)
+        return run_streamed(c, p, timing, *options, sim);
+    FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, options,
+                   c->arena, &c->err, sim));
+    if (c->args.critical)
+        *path = sim_critical_of(p->plan, timing, trace, sim, c->arena);
+    for (int32_t i = 0; i < path->n_links; i++)
+        fs_push(trace->arena, &trace->path, path->links[i].event);
+    return FS_OK;
+}
+
 static fs_status simulate(cli *c, const cli_plan *opened)
 {
     cli_plan p = *opened;
@@ -287,12 +355,13 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     plan_trace trace = {.arena = c->arena};
     sim_options options;
     sim_result sim;
+    sim_critical path = {0};
     FS_TRY(options_of(c, &p, &trace, &options));
     FS_TRY(cli_open_framework(c, &p, &framework));
     FS_TRY(ask_what_if(c, &p, f, &options, &changes, &unchanged_s));
     FS_TRY(pick_timing(c, &p, f, &timing));
-    FS_TRY(sim_run(p.model.graph, p.plan, p.cluster, timing, &options, c->arena,
-                   &c->err, &sim));
+    FS_TRY(play(c, &p, timing, &options, &sim, &path));
+    fs_progress("%s", "");
     const bool predicted = strcmp(timing->source, "predicted") == 0;
     cli_interval interval;
     if (predicted)
@@ -311,7 +380,7 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     cli_tell_cores(c, p.cluster);
     stage_table(c, &sim, &memory);
     if (c->args.critical)
-        cli_tell_critical(c, &p, timing, &trace, &sim);
+        cli_tell_critical(c, &p, &path, &sim);
     cli_tell_goodput(c, &p, sim.iteration_s);
     keep_figures(c, &sim, unchanged_s);
     FS_TRY(write_trace(c, &p, &trace));

@@ -172,18 +172,15 @@ static void exposed_table(cli *c, sim_critical *path)
          "`comm` counts it once)");
 }
 
-void cli_tell_critical(cli *c, const cli_plan *p, const plan_timing *timing,
-                       plan_trace *trace, const sim_result *sim)
+void cli_tell_critical(cli *c, const cli_plan *p, sim_critical *path,
+                       const sim_result *sim)
 {
-    sim_critical path = sim_critical_of(p->plan, timing, trace, sim, c->arena);
     const double all_s = sim->step_s[sim->last_step];
-    for (int32_t i = 0; i < path.n_links; i++)
-        fs_push(trace->arena, &trace->path, path.links[i].event);
-    json_object_set_new(c->result, "critical_path", classes_json(&path, all_s));
-    json_object_set_new(c->result, "critical_tasks", tasks_json(c, p, &path));
-    json_object_set_new(c->result, "critical_waits", waits_json(&path));
-    json_object_set_new(c->result, "exposed", exposed_json(&path));
-    path_table(c, &path, all_s);
-    task_table(c, p, &path, all_s);
-    exposed_table(c, &path);
+    json_object_set_new(c->result, "critical_path", classes_json(path, all_s));
+    json_object_set_new(c->result, "critical_tasks", tasks_json(c, p, path));
+    json_object_set_new(c->result, "critical_waits", waits_json(path));
+    json_object_set_new(c->result, "exposed", exposed_json(path));
+    path_table(c, path, all_s);
+    task_table(c, p, path, all_s);
+    exposed_table(c, path);
 }

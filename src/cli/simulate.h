@@ -7,10 +7,9 @@
 #include "hw/what_if.h"
 #include "sim/critical.h"
 
-/* Tells the critical path and what communication is exposed, and marks the path
- * in the trace. */
-void cli_tell_critical(cli *c, const cli_plan *p, const plan_timing *timing,
-                       plan_trace *trace, const sim_result *sim);
+/* Tells the critical path and what communication is exposed. */
+void cli_tell_critical(cli *c, const cli_plan *p, sim_critical *path,
+                       const sim_result *sim);
 
 /* Gives the plan's cluster the collectives that were measured of its devices.
  * Plans are made without: a curve of one kind beside formulas of the others

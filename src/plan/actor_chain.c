@@ -2,6 +2,8 @@
 #include "plan/actor_chain_parts.h"
 #include "plan/actor_parts.h"
 
+#include <string.h>
+
 struct plan_chains {
     chaining *alone, *pairs; /* NULL: none */
 };
@@ -283,6 +285,69 @@ plan_chains *plan_chains_create(const plan_actors *a, const plan_paces *paces,
     if (beside >= 0 && a->leader[beside] == stream)
         chains->pairs = begin(a, paces, stream, beside, arena);
     return chains;
+}
+
+/* ---- of another role ---- */
+
+static bool same_bytes(const void *a, const void *b, int64_t n, size_t size)
+{
+    return n == 0 || memcmp(a, b, (size_t)n * size) == 0;
+}
+
+static bool same_task(const plan_task *x, const plan_task *y)
+{
+    return x->stream == y->stream && x->phase == y->phase &&
+           x->chunk == y->chunk && (x->comm < 0) == (y->comm < 0) &&
+           (x->channel < 0) == (y->channel < 0);
+}
+
+static bool same_uses(const plan_actors *a, const plan_actors *b, int32_t t)
+{
+    const plan_actor_uses *x = &a->uses[t], *y = &b->uses[t];
+    return x->first == y->first && x->n_in == y->n_in && x->n_out == y->n_out &&
+           a->tasks[t].next == b->tasks[t].next &&
+           a->tasks[t].keeps_place == b->tasks[t].keeps_place &&
+           same_bytes(a->in_out + x->first, b->in_out + y->first,
+                      (int64_t)x->n_in + x->n_out, sizeof *a->in_out);
+}
+
+static bool same_register(const plan_register *x, const plan_register *y)
+{
+    return x->producer == y->producer && x->n_consumers == y->n_consumers &&
+           x->bytes == y->bytes && x->per_step == y->per_step &&
+           x->persistent == y->persistent &&
+           same_bytes(x->consumers, y->consumers, x->n_consumers,
+                      sizeof *x->consumers);
+}
+
+/* Their counts are of no account. */
+static bool runs_the_same(const plan_actors *a, const plan_actors *b)
+{
+    const plan_role *x = a->role, *y = b->role;
+    bool same = x->n_tasks == y->n_tasks && x->n_registers == y->n_registers &&
+                x->n_streams == y->n_streams && a->n_sections == b->n_sections;
+    for (int32_t s = 0; same && s < x->n_streams; s++)
+        same = x->streams[s].kind == y->streams[s].kind &&
+               a->leader[s] == b->leader[s];
+    for (int32_t t = 0; same && t < x->n_tasks; t++)
+        same = same_task(&x->tasks[t], &y->tasks[t]) && same_uses(a, b, t);
+    for (int32_t r = 0; same && r < x->n_registers; r++)
+        same = same_register(&x->registers[r], &y->registers[r]) &&
+               a->ordered[r] == b->ordered[r];
+    return same && same_bytes(a->first_on_stream, b->first_on_stream,
+                              (int64_t)x->n_streams * a->n_sections,
+                              sizeof *a->first_on_stream);
+}
+
+bool plan_chains_serve(const plan_chains *chains, const plan_actors *a,
+                       const plan_paces *paces, fs_arena *scratch)
+{
+    const chaining *c = chains->alone;
+    return runs_the_same(c->a, a) &&
+           c->paces->beside_rate == paces->beside_rate &&
+           same_bytes(c->paces->demand_ps, paces->demand_ps, a->role->n_tasks,
+                      sizeof *paces->demand_ps) &&
+           sections_ascend(a, scratch);
 }
 
 const plan_chain *plan_chain_of(plan_chains *chains, int32_t task,

@@ -56,6 +56,10 @@ typedef struct plan_paces {
 /* NULL: the role has none at all. */
 plan_chains *plan_chains_create(const plan_actors *a, const plan_paces *paces,
                                 fs_arena *arena);
+/* Are they what would be made for this role? As those of a stage are for the
+ * stages that run the same, of whatever else they are. */
+bool plan_chains_serve(const plan_chains *chains, const plan_actors *a,
+                       const plan_paces *paces, fs_arena *scratch);
 enum { PLAN_CHAIN_VARIANTS = 4 }; /* first firing of the step or not, last */
 /* The longest chain, or pair, that begins with a task in such a firing; NULL:
  * none. Found when it is first asked for. */

@@ -3,12 +3,18 @@
 
 #include <string.h>
 
+/* Buffers of a register in the mean, from which on a mark is wide: pipelines
+ * have as many in flight as they have stages, but gpipe as many as there are
+ * micro-batches. */
+enum { WIDE = 64 };
+
 plan_actors_mark *plan_actors_mark_create(const plan_actors *a, fs_arena *arena)
 {
     const plan_role *role = a->role;
     plan_actors_mark *mark = fs_new(arena, plan_actors_mark, 1);
     for (int32_t k = 0; k < a->n_counted; k++)
         mark->n_readers += role->registers[a->counted[k]].count;
+    mark->wide = mark->n_readers > (int64_t)WIDE * a->n_counted;
     mark->produced = fs_new(arena, int64_t, a->n_counted);
     mark->released = fs_new(arena, int64_t, a->n_counted);
     mark->readers = fs_new(arena, int32_t, mark->n_readers);
@@ -28,8 +34,17 @@ void plan_actors_mark_set(const plan_actors *a, plan_actors_mark *mark)
         mark->produced[k] = a->produced[a->counted[k]];
         mark->released[k] = a->released[a->counted[k]];
     }
-    copy(mark->readers, a->readers, mark->n_readers, sizeof *a->readers);
     copy(mark->cursor, a->cursor, a->role->n_streams, sizeof *a->cursor);
+    mark->full = false;
+    if (!mark->wide)
+        plan_actors_mark_fill(a, mark);
+}
+
+void plan_actors_mark_fill(const plan_actors *a, plan_actors_mark *mark)
+{
+    if (!mark->full)
+        copy(mark->readers, a->readers, mark->n_readers, sizeof *a->readers);
+    mark->full = true;
 }
 
 /* ---- have they come to the same state? ---- */
@@ -108,6 +123,8 @@ bool plan_actors_repeat(const plan_actors *a, const plan_actors_mark *mark,
                         plan_shift *shift)
 {
     *shift = (plan_shift){0};
+    if (!mark->full)
+        return false;
     for (int32_t s = 0; s < a->role->n_streams; s++)
         if (!cursor_repeats(a, mark, s, shift))
             return false;
@@ -173,13 +190,31 @@ static int32_t end_of(const plan_actors *a, const plan_actors_mark *mark,
     return end;
 }
 
-/* Nobody begins a step that is none of these. */
+/* Its step, or does it wait for that to begin? */
+static bool has_begun(const plan_actors *a, int32_t stream)
+{
+    const plan_cursor *c = &a->cursor[stream];
+    const int32_t *first = &a->first_on_stream[stream * a->n_sections];
+    if (c->busy || plan_actor_ready(a, stream) ||
+        c->task != first[a->section[c->slot]])
+        return true;
+    for (int32_t slot = 0; slot < c->slot; slot++)
+        if (first[a->section[slot]] >= 0)
+            return true;
+    return false;
+}
+
+/* Nobody begins a step that is none of these. What fires once per step, at its
+ * begin, stands at the next one all along: behind the last it has ended. */
 static int32_t steps_left(const plan_actors *a)
 {
     int64_t last = 0;
-    for (int32_t s = 0; s < a->role->n_streams; s++)
-        if (a->cursor[s].task >= 0 && a->cursor[s].step > last)
-            last = a->cursor[s].step;
+    for (int32_t s = 0; s < a->role->n_streams; s++) {
+        const plan_cursor *c = &a->cursor[s];
+        const int64_t its = c->step - (c->task >= 0 && !has_begun(a, s));
+        if (c->task >= 0 && its > last)
+            last = its;
+    }
     return (int32_t)(a->steps - 1 - last);
 }
 
@@ -225,6 +260,10 @@ void plan_actors_skip(plan_actors *a, const plan_actors_mark *mark,
             a->cursor[s].piece +=
                 times * ((int64_t)shift.steps * a->plan->micro_batches +
                          shift.micro_batches);
+            if (a->cursor[s].step == a->steps) {
+                a->cursor[s].task = -1;
+                a->cursor[s].slot = 0;
+            }
         }
     for (int32_t k = 0; k < a->n_counted; k++) {
         const int32_t r = a->counted[k];

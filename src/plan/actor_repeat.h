@@ -13,6 +13,8 @@ typedef struct plan_actors_mark {
     int64_t *produced, *released; /* [counted registers] */
     int32_t *readers;             /* [n_readers] */
     plan_cursor *cursor;          /* [streams] */
+    bool wide; /* so many readers that they are noted where asked only; */
+    bool full; /* they are */
 } plan_actors_mark;
 
 /* How far they have come from there: all by a step, or, in those streams and
@@ -24,6 +26,8 @@ typedef struct plan_shift {
 plan_actors_mark *plan_actors_mark_create(const plan_actors *a,
                                           fs_arena *arena);
 void plan_actors_mark_set(const plan_actors *a, plan_actors_mark *mark);
+/* Notes who reads what, without which nothing is found to repeat a wide one. */
+void plan_actors_mark_fill(const plan_actors *a, plan_actors_mark *mark);
 /* Do they stand as at the mark, shifted? */
 bool plan_actors_repeat(const plan_actors *a, const plan_actors_mark *mark,
                         plan_shift *shift);

@@ -1,6 +1,7 @@
 #include "config.h"
 #include "plan/check_parts.h"
 #include "plan/memory.h"
+#include "plan/shorten.h"
 #include "plan/text_parts.h"
 
 #include "base/crew.h"
@@ -34,8 +35,9 @@ typedef struct memory_check {
     int32_t role;
     const plan_role *r;
     plan_places places;
-    FS_VEC(life) always, lives; /* lives: of one stream at a time */
-    int64_t *offsets;           /* [n_offsets] where lives begin, ascending */
+    int32_t first_out, left_out; /* micro-batches: plan_short_runs */
+    FS_VEC(life) always, lives;  /* lives: of one stream at a time */
+    int64_t *offsets;            /* [n_offsets] where lives begin, ascending */
     int32_t n_offsets;
     const life **active;    /* [n_offsets] none overlaps the next */
     uint64_t *bits[LEVELS]; /* of 64 each, a level below; the lowest: active */
@@ -189,7 +191,8 @@ static void add_piece(memory_check *x, int32_t reg, int32_t mb)
     const plan_register *g = &x->r->registers[reg];
     int32_t m = x->c->p->micro_batches;
     int32_t first = g->per_step ? 0 : mb, last = g->per_step ? m - 1 : mb;
-    int32_t copy = plan_buffer_of(g, mb, mb);
+    int32_t in_step = mb < x->first_out ? mb : mb + x->left_out;
+    int32_t copy = plan_buffer_of(g, in_step, in_step);
     life l = {
         .offset = g->offset[copy], .bytes = g->bytes, .reg = reg, .copy = copy};
     l.start = plan_check_firing_at(x->c, x->role, g->producer, first);
@@ -198,13 +201,53 @@ static void add_piece(memory_check *x, int32_t reg, int32_t mb)
     fs_push(x->scratch, &x->lives, l);
 }
 
+/* Buffers from copy i on that lie one behind the other go as one, where what is
+ * wrong with them is told elsewhere. */
+static int32_t count_row(const memory_check *x, const plan_register *g,
+                         int32_t i, int32_t end)
+{
+    int32_t n = 1;
+    while (x->left_out > 0 && i + n < end &&
+           g->offset[i + n] == g->offset[i + n - 1] + g->bytes)
+        n++;
+    return n;
+}
+
 static void add_always(memory_check *x, int32_t reg)
 {
     const plan_register *g = &x->r->registers[reg];
-    for (int32_t i = 0; i < g->count; i++) {
-        life l = {
-            .offset = g->offset[i], .bytes = g->bytes, .reg = reg, .copy = i};
+    for (int32_t i = 0, n; i < g->count; i += n) {
+        n = count_row(x, g, i, g->count);
+        life l = {.offset = g->offset[i],
+                  .bytes = n * g->bytes,
+                  .reg = reg,
+                  .copy = i};
         fs_push(x->scratch, &x->always, l);
+    }
+}
+
+/* When what is left out of two runs is held. */
+static plan_span span_out(const memory_check *x)
+{
+    const int32_t *base = x->c->slot_base[x->role];
+    const int32_t first = 1 + x->first_out;
+    return (plan_span){base[first], base[first + x->c->p->micro_batches] - 1};
+}
+
+static void add_left_out(memory_check *x, int32_t reg)
+{
+    const plan_register *g = &x->r->registers[reg];
+    const plan_span held = span_out(x);
+    const int32_t end = x->first_out + x->left_out;
+    for (int32_t i = x->first_out, n; i < end; i += n) {
+        n = count_row(x, g, i, end);
+        life l = {.start = held.start,
+                  .end = held.end,
+                  .offset = g->offset[i],
+                  .bytes = n * g->bytes,
+                  .reg = reg,
+                  .copy = i};
+        fs_push(x->scratch, &x->lives, l);
     }
 }
 
@@ -240,6 +283,8 @@ static void add_lives(memory_check *x, int32_t stream)
             continue;
         for (int32_t mb = 0; mb < (once ? 1 : x->c->p->micro_batches); mb++)
             add_piece(x, i, mb);
+        if (x->left_out > 0 && plan_register_is_held(x->r, &x->r->registers[i]))
+            add_left_out(x, i);
     }
 }
 
@@ -457,6 +502,11 @@ static void report_unordered(const memory_check *x, const life *a,
 /* By ascending offset; per stream what reaches furthest so far. */
 static void check_apart(memory_check *x)
 {
+    int32_t n_compute = 0;
+    for (int32_t s = 0; s < x->r->n_streams; s++)
+        n_compute += x->r->streams[s].kind == PLAN_STREAM_COMPUTE;
+    if (n_compute < 2)
+        return;
     const life **far = fs_new(x->scratch, const life *, x->r->n_streams);
     x->lives.n = 0;
     for (int32_t i = 0; i < x->r->n_registers; i++)
@@ -588,6 +638,10 @@ static int64_t live_most(const memory_check *x, int32_t stream)
                 g->bytes;
             change[end_of(x, g, g->per_step ? m - 1 : mb) + 1] -= g->bytes;
         }
+        if (x->left_out > 0 && plan_register_is_held(x->r, g)) {
+            change[span_out(x).start] += x->left_out * g->bytes;
+            change[span_out(x).end + 1] -= x->left_out * g->bytes;
+        }
     }
     for (int32_t i = 0; i < n; i++) {
         live += change[i];
@@ -646,6 +700,10 @@ static void check_role_in(plan_checking *c, int32_t role, fs_arena *scratch)
                       .role = role,
                       .r = &c->p->roles[role],
                       .places = plan_places_of(&c->p->roles[role], scratch)};
+    if (c->lives) {
+        x.first_out = c->lives[role].first_out;
+        x.left_out = c->lives[role].left_out;
+    }
     int32_t before = c->report->n;
     check_task_scratch(&x);
     add_scratch(&x);
@@ -669,7 +727,7 @@ static void check_role(plan_checking *c, int32_t role)
     fs_arena *scratch = fs_arena_create();
     const plan *whole = c->p;
     if (c->lives)
-        c->p = &c->lives[role];
+        c->p = &c->lives[role].p;
     check_role_in(c, role, scratch);
     c->p = whole;
     fs_arena_destroy(scratch);

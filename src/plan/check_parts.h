@@ -34,7 +34,7 @@ typedef struct plan_checking {
     plan_issue_list *issues; /* [roles * n_lines] in program order */
     /* Of a plan with repetitions left out (check_short.c), or NULL: */
     struct plan_check_cut *cut;
-    const plan *lives; /* [roles] as its memory is looked at */
+    const struct plan_check_lives *lives; /* [roles] */
 } plan_checking;
 
 /* What tells that a plan is live however often its middle is repeated. Given:
@@ -46,6 +46,12 @@ typedef struct plan_check_cut {
     bool holds;
     int64_t n_transitions, n_places; /* of a repetition */
 } plan_check_cut;
+
+/* A role's program as its memory is looked at, which keeps its registers. */
+typedef struct plan_check_lives {
+    plan p;
+    int32_t first_out, left_out; /* of two runs (plan_short_runs) */
+} plan_check_lives;
 
 bool plan_check_full(const plan_checking *c); /* no room for more findings */
 void plan_check_add(plan_checking *c, plan_finding_kind kind,
@@ -72,6 +78,8 @@ bool plan_check_number(plan_checking *c, int32_t role, int64_t *total);
 /* Looks at the plan with repetitions left out, where that says the same of all
  * of it. True: it is sound, and the report says so. False: nothing is said. */
 bool plan_check_short(plan_checking *c);
+/* The same of memory alone. */
+bool plan_check_short_memory(plan_checking *c);
 /* For every role the smallest role that it meets on this line, over however
  * many others; -1 when it has no part in it. */
 void plan_check_partners(const plan_checking *c, int32_t line, int32_t *root);

@@ -176,63 +176,22 @@ void plan_check_find_cut(const plan_live *x, const int32_t *order, int32_t n)
 
 /* ---- the shorter plan ---- */
 
-typedef struct shortening {
-    const plan *p;
-    fs_arena *arena;
-    plan_period *periods; /* [roles] */
-    plan_check_cut cut;   /* of all of them */
-} shortening;
-
-/* The same micro-batches later in all roles? */
-static bool find_periods(shortening *y)
-{
-    const plan *p = y->p;
-    int32_t most = 1;
-    y->periods = fs_new(y->arena, plan_period, p->n_roles);
-    for (int32_t r = 0; r < p->n_roles; r++) {
-        y->periods[r] = plan_period_of(&p->roles[r], p->micro_batches, 1);
-        if (y->periods[r].micro_batches > most)
-            most = y->periods[r].micro_batches;
-    }
-    y->cut.micro_batches = most;
-    y->cut.high = p->micro_batches;
-    for (int32_t r = 0; r < p->n_roles; r++) {
-        plan_period *its = &y->periods[r];
-        if (its->micro_batches != most)
-            *its = plan_period_of(&p->roles[r], p->micro_batches, most);
-        if (its->micro_batches != most)
-            return false;
-        y->cut.low = its->low > y->cut.low ? its->low : y->cut.low;
-        y->cut.high = sooner(its->high, y->cut.high);
-    }
-    return true;
-}
-
 /* So many micro-batches of all repetitions are kept at least; returns how many
  * are left out. */
-static int32_t leave_out(const shortening *y, int32_t keep, plan *shorter,
+static int32_t leave_out(const plan *p, const plan_repetition *all,
+                         int32_t keep, fs_arena *arena, plan *shorter,
                          plan_check_cut *cut)
 {
-    const plan *p = y->p;
-    const plan_period all = {.micro_batches = y->cut.micro_batches,
-                             .slots = 1,
-                             .low = y->cut.low,
-                             .high = y->cut.high};
-    const int32_t times = plan_period_times(&all, keep);
-    const int32_t left_out = times * all.micro_batches;
-    *shorter = *p;
-    *cut = y->cut;
-    if (times == 0)
-        return 0;
-    shorter->micro_batches -= left_out;
-    cut->high -= left_out;
-    shorter->roles = fs_new(y->arena, plan_role, p->n_roles);
-    cut->window_first = fs_new(y->arena, int32_t, p->n_roles);
-    cut->window_end = fs_new(y->arena, int32_t, p->n_roles);
+    const int32_t times = plan_repetition_times(all, keep);
+    const int32_t left_out = times * all->micro_batches;
+    *shorter = plan_leave_out(p, all, times, arena);
+    *cut = (plan_check_cut){.micro_batches = all->micro_batches,
+                            .low = all->low,
+                            .high = all->high - left_out};
+    cut->window_first = fs_new(arena, int32_t, p->n_roles);
+    cut->window_end = fs_new(arena, int32_t, p->n_roles);
     for (int32_t r = 0; r < p->n_roles; r++) {
-        const plan_period *its = &y->periods[r];
-        shorter->roles[r] =
-            plan_role_shorten(&p->roles[r], its, times, y->arena);
+        const plan_period *its = &all->periods[r];
         cut->window_first[r] = its->first + its->slots;
         cut->window_end[r] = its->first + 2 * its->slots;
     }
@@ -241,25 +200,33 @@ static int32_t leave_out(const shortening *y, int32_t keep, plan *shorter,
 
 /* ---- its check ---- */
 
-/* Roles by themselves, each in as many micro-batches as its own buffers want.
- */
-static bool has_sound_memory(const plan *p, plan_checking *c)
+/* A role by itself, in as many micro-batches as its own buffers want. */
+static void shorten_lives(const plan *p, int32_t r, fs_arena *arena,
+                          plan_check_lives *out)
 {
-    plan_role *roles = fs_new(c->scratch, plan_role, p->n_roles);
-    plan *lives = fs_new(c->scratch, plan, p->n_roles);
+    const int32_t m = p->micro_batches;
+    const plan_short_role shorter =
+        plan_role_shorten_lives(&p->roles[r], m, arena);
+    const plan_short_runs runs =
+        plan_role_shorten_runs(&shorter.role, shorter.micro_batches, arena);
+    plan_role *roles = fs_new(arena, plan_role, p->n_roles);
+    roles[r] = runs.role;
+    roles[r].registers = p->roles[r].registers;
+    *out = (plan_check_lives){*p, runs.first, runs.left_out};
+    out->p.roles = roles;
+    out->p.micro_batches = runs.micro_batches;
+}
+
+static bool has_sound_memory(const plan_check_lives *lives, plan_checking *c)
+{
+    const plan *p = c->p;
     plan_checking its = *c;
     int64_t total = 0;
     its.slot_base = fs_new(c->scratch, int32_t *, p->n_roles);
     its.n_firings = fs_new(c->scratch, int32_t, p->n_roles);
     its.section_first = fs_new(c->scratch, int32_t *, p->n_roles);
     for (int32_t r = 0; r < p->n_roles; r++) {
-        const plan_short_role shorter =
-            plan_role_shorten_lives(&p->roles[r], p->micro_batches, c->scratch);
-        roles[r] = shorter.role;
-        lives[r] = *p;
-        lives[r].roles = roles;
-        lives[r].micro_batches = shorter.micro_batches;
-        its.p = &lives[r];
+        its.p = &lives[r].p;
         if (!plan_check_number(&its, r, &total))
             return false;
     }
@@ -269,16 +236,35 @@ static bool has_sound_memory(const plan *p, plan_checking *c)
     return c->report->n == 0;
 }
 
+bool plan_check_short_memory(plan_checking *c)
+{
+    plan_finding findings[PLAN_MOST_FINDINGS];
+    plan_report report = {.findings = findings};
+    plan_checking its = *c;
+    its.report = &report;
+    its.arena = its.scratch = fs_arena_create();
+    its.works = (ir_works){.arena = its.scratch};
+    plan_check_lives *lives =
+        fs_new(its.scratch, plan_check_lives, c->p->n_roles);
+    for (int32_t r = 0; r < c->p->n_roles; r++)
+        shorten_lives(c->p, r, its.scratch, &lives[r]);
+    const bool sound = has_sound_memory(lives, &its);
+    fs_arena_destroy(its.scratch);
+    if (sound)
+        c->report->peak_bytes_max = report.peak_bytes_max;
+    return sound;
+}
+
 /* Too few micro-batches around the cut tell nothing, so more are taken then. */
-static bool is_sound_and_live(const shortening *y, plan_checking *c,
+static bool is_sound_and_live(const plan_repetition *all, plan_checking *c,
                               plan_report *report)
 {
-    const plan *p = y->p;
-    int32_t keep = 4 * (y->cut.micro_batches + p->strategy->n_stages), left_out;
+    const plan *p = c->p;
+    int32_t keep = 4 * (all->micro_batches + p->strategy->n_stages), left_out;
     bool first = true;
     plan shorter;
     plan_check_cut cut;
-    for (; (left_out = leave_out(y, keep, &shorter, &cut)) >=
+    for (; (left_out = leave_out(p, all, keep, c->scratch, &shorter, &cut)) >=
                p->micro_batches / 2 &&
            left_out > 0;
          keep *= 4) {
@@ -313,15 +299,16 @@ bool plan_check_short(plan_checking *c)
     plan_finding findings[PLAN_MOST_FINDINGS];
     plan_report report = {.findings = findings};
     plan_checking its = *c;
-    shortening y = {.p = c->p, .arena = fs_arena_create()};
+    plan_repetition all;
     its.report = &report;
-    its.arena = its.scratch = its.works.arena = y.arena;
-    const bool sound = find_periods(&y) &&
-                       is_sound_and_live(&y, &its, &report) &&
-                       has_sound_memory(c->p, &its);
-    fs_arena_destroy(y.arena);
+    its.arena = its.scratch = its.works.arena = fs_arena_create();
+    const bool sound = plan_repetition_of(c->p, its.scratch, &all) &&
+                       is_sound_and_live(&all, &its, &report) &&
+                       plan_check_short_memory(c);
+    fs_arena_destroy(its.scratch);
     if (!sound)
         return false;
+    report.peak_bytes_max = c->report->peak_bytes_max;
     report.findings = c->report->findings;
     *c->report = report;
     return true;

@@ -192,9 +192,12 @@ static void lay_regions(plan_role *role, const region *regions)
     for (int32_t s = 0; s < role->n_streams; s++) {
         const plan_packing *p = &regions[s].packing;
         const plan_life_of *of = regions[s].of;
-        for (int32_t i = 0; i < p->n; i++)
-            role->registers[of[i].reg].offset[of[i].copy] =
-                role->arena_bytes + p->buffers[i].offset;
+        for (int32_t i = 0; i < p->n; i++) {
+            plan_register *r = &role->registers[of[i].reg];
+            for (int32_t k = 0; k < of[i].n; k++)
+                r->offset[of[i].copy + k] =
+                    role->arena_bytes + p->buffers[i].offset + k * r->bytes;
+        }
         role->arena_bytes += p->height_bytes;
     }
     plan_memory_count_shared(role, role->arena_bytes - base, role->bytes);

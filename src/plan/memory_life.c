@@ -34,11 +34,14 @@ typedef struct group {
         weight; /* consumers but those of WEIGHT, of those; -1: none */
     bool per_step;
     int32_t count, copy;
+    int32_t left_out; /* held beside its copies: what is left out of the
+                         program, as one more behind them */
 } group;
 
 typedef struct lives {
     const plan_role *role;
     int32_t stream, m;
+    int32_t first_out, left_out; /* micro-batches that are (plan_short_runs) */
     plan_places places;
     fs_arena *arena;
     fs_arena *scratch;
@@ -111,23 +114,31 @@ static group group_of_register(const lives *x, const plan_register *r)
         int32_t *at = weight ? &g.weight : &g.last;
         *at = later(*at, x->area[task]);
     }
+    if (!g.per_step && g.last != g.first)
+        g.left_out = x->left_out;
     return g;
 }
 
 /* ---- groups ---- */
+
+/* In a row. */
+static int32_t n_of(const group *g)
+{
+    return g->count + (g->left_out > 0);
+}
 
 static int32_t find_group(lives *x, const plan_register *r)
 {
     group g = group_of_register(x, r);
     int32_t found = x->groups.n;
 
-    for (int32_t i = 0; i < x->groups.n; i += x->groups.at[i].count) {
+    for (int32_t i = 0; i < x->groups.n; i += n_of(&x->groups.at[i])) {
         const group *h = &x->groups.at[i];
         if (h->first == g.first && h->last == g.last && h->weight == g.weight &&
             h->per_step == g.per_step && h->count == g.count)
             return i;
     }
-    for (; g.copy < g.count; g.copy++)
+    for (; g.copy < n_of(&g); g.copy++)
         fs_push(x->scratch, &x->groups, g);
     return found;
 }
@@ -187,11 +198,25 @@ static void mark(lives *x, int32_t g, int32_t from, int32_t to)
         x->live[(int64_t)s * n + g] |= LIVE_ALL;
 }
 
+/* From the first micro-batch behind them to the end of the last before. */
+static void mark_left_out(lives *x, int32_t at)
+{
+    const group *g = &x->groups.at[at];
+    const int32_t to = end_of(x, g, x->first_out - 1);
+
+    for (int32_t s = slot_of(x, g->first, x->first_out); s <= to; s++)
+        x->live[(int64_t)s * x->groups.n + at] |= LIVE_ALL;
+}
+
 static void mark_group(lives *x, int32_t at)
 {
     const group *g = &x->groups.at[at];
     int32_t pieces = g->per_step ? 1 : x->m;
 
+    if (g->copy == g->count) {
+        mark_left_out(x, at);
+        return;
+    }
     for (int32_t mb = g->copy; mb < pieces; mb += g->count)
         mark(x, at, slot_of(x, g->first, mb), end_of(x, g, mb));
 }
@@ -374,10 +399,22 @@ static void add_slot(lives *x, int32_t first, int32_t k, uint8_t live,
         add_span(x, first, base + start, base + n - 1);
 }
 
+/* Which copies of the whole program these are. */
+static plan_life_of copies_of(const lives *x, int32_t reg, int32_t copy)
+{
+    const group *g = &x->groups.at[x->group_of[reg]];
+
+    if (copy == g->count)
+        return (plan_life_of){reg, x->first_out, g->left_out};
+    return (plan_life_of){reg, copy + (copy < x->first_out ? 0 : g->left_out),
+                          1};
+}
+
 static void add_buffer(lives *x, int32_t reg, int32_t copy, plan_packing *p,
                        plan_life_of *of)
 {
     const plan_register *r = &x->role->registers[reg];
+    const plan_life_of its = copies_of(x, reg, copy);
     int32_t first = x->spans.n, g = x->group_of[reg] + copy;
 
     if (r->bytes == 0)
@@ -387,8 +424,8 @@ static void add_buffer(lives *x, int32_t reg, int32_t copy, plan_packing *p,
         if (live)
             add_slot(x, first, k, live, r);
     }
-    of[p->n] = (plan_life_of){reg, copy};
-    p->buffers[p->n++] = (plan_buffer){.bytes = r->bytes,
+    of[p->n] = its;
+    p->buffers[p->n++] = (plan_buffer){.bytes = its.n * r->bytes,
                                        .copies = r->count,
                                        .copy = copy,
                                        .n_spans = x->spans.n - first};
@@ -400,7 +437,7 @@ static int32_t count_buffers(const lives *x)
 
     for (int32_t i = 0; i < x->role->n_registers; i++)
         if (shares(x, &x->role->registers[i]))
-            n += x->role->registers[i].count;
+            n += n_of(&x->groups.at[x->group_of[i]]);
     return n;
 }
 
@@ -412,8 +449,8 @@ static plan_life_of *add_buffers(lives *x, plan_packing *p)
 
     p->buffers = fs_new(x->arena, plan_buffer, n);
     for (int32_t i = 0; i < x->role->n_registers; i++)
-        for (int32_t c = 0; c < x->role->registers[i].count; c++)
-            if (shares(x, &x->role->registers[i]))
+        if (shares(x, &x->role->registers[i]))
+            for (int32_t c = 0; c < n_of(&x->groups.at[x->group_of[i]]); c++)
                 add_buffer(x, i, c, p, of);
     at = x->spans.at;
     for (int32_t i = 0; i < p->n; i++) {
@@ -432,8 +469,13 @@ void plan_life_pack(const plan_stream_program *program, fs_arena *arena,
     const plan_short_role shorter =
         plan_role_shorten_lives(program->role, program->m, x.scratch);
 
-    x.role = &shorter.role;
-    x.m = shorter.micro_batches;
+    const plan_short_runs runs =
+        plan_role_shorten_runs(&shorter.role, shorter.micro_batches, x.scratch);
+
+    x.role = &runs.role;
+    x.m = runs.micro_batches;
+    x.first_out = runs.first;
+    x.left_out = runs.left_out;
     *packing = (plan_packing){0};
     x.places = plan_places_of(x.role, x.scratch);
     find_areas(&x);

@@ -5,9 +5,11 @@
 #include "plan/offsets.h"
 #include "plan/places.h"
 
-/* Which copy of which register a buffer of the packing is. */
+/* Which copy of which register a buffer of the packing is; of what is held of
+ * very many micro-batches (plan/shorten.h) so many from that one on, one behind
+ * the other. */
 typedef struct plan_life_of {
-    int32_t reg, copy;
+    int32_t reg, copy, n;
 } plan_life_of;
 
 /* The program of a compute stream, a step of m micro-batches. */

@@ -149,6 +149,57 @@ plan_role plan_role_shorten(const plan_role *role, const plan_period *period,
     return is;
 }
 
+/* ---- of all roles ---- */
+
+bool plan_repetition_of(const plan *p, fs_arena *arena, plan_repetition *out)
+{
+    plan_repetition all = {1, 0, p->micro_batches,
+                           fs_new(arena, plan_period, p->n_roles)};
+
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        all.periods[r] = plan_period_of(&p->roles[r], p->micro_batches, 1);
+        if (all.periods[r].micro_batches > all.micro_batches)
+            all.micro_batches = all.periods[r].micro_batches;
+    }
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        plan_period *its = &all.periods[r];
+        if (its->micro_batches != all.micro_batches)
+            *its = plan_period_of(&p->roles[r], p->micro_batches,
+                                  all.micro_batches);
+        if (its->micro_batches != all.micro_batches)
+            return false;
+        all.low = its->low > all.low ? its->low : all.low;
+        all.high = its->high < all.high ? its->high : all.high;
+    }
+    *out = all;
+    return true;
+}
+
+int32_t plan_repetition_times(const plan_repetition *r, int32_t keep)
+{
+    const plan_period all = {.micro_batches = r->micro_batches,
+                             .slots = 1,
+                             .low = r->low,
+                             .high = r->high};
+
+    return plan_period_times(&all, keep);
+}
+
+plan plan_leave_out(const plan *p, const plan_repetition *r, int32_t times,
+                    fs_arena *arena)
+{
+    plan is = *p;
+
+    if (times == 0)
+        return is;
+    is.micro_batches -= times * r->micro_batches;
+    is.roles = fs_new(arena, plan_role, p->n_roles);
+    for (int32_t i = 0; i < p->n_roles; i++)
+        is.roles[i] =
+            plan_role_shorten(&p->roles[i], &r->periods[i], times, arena);
+    return is;
+}
+
 /* Micro-batches after which all that shares is in the same buffers; 0: more
  * than there are. */
 static int32_t turns_of(const plan_role *role, int32_t micro_batches)
@@ -179,4 +230,135 @@ plan_short_role plan_role_shorten_lives(const plan_role *role,
     return (plan_short_role){plan_role_shorten(role, &p, times, arena),
                              micro_batches - left_out, left_out,
                              p.end - times * p.slots};
+}
+
+/* ---- all of one section, then all of another ---- */
+
+/* From slot `first` on micro-batches 0 to m - 1 of one section. */
+static bool is_run(const plan_role *role, int32_t first, int32_t m)
+{
+    const int32_t section = plan_slot_section(role, &role->slots[first]);
+
+    for (int32_t k = 0; k < m; k++)
+        if (role->slots[first + k].micro_batch != k ||
+            plan_slot_section(role, &role->slots[first + k]) != section)
+            return false;
+    return true;
+}
+
+static bool is_of_runs(const plan_role *role, int32_t m)
+{
+    return role->n_slots == 2 * m + 2 && is_run(role, 1, m) &&
+           is_run(role, m + 1, m);
+}
+
+bool plan_is_of_runs(const plan *p)
+{
+    for (int32_t r = 0; r < p->n_roles; r++)
+        if (!is_of_runs(&p->roles[r], p->micro_batches))
+            return false;
+    return true;
+}
+
+plan plan_leave_out_last(const plan *p, int32_t left_out, fs_arena *arena)
+{
+    plan is = *p;
+
+    is.micro_batches -= left_out;
+    is.roles =
+        fs_memdup(arena, p->roles, (size_t)p->n_roles * sizeof *is.roles);
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        const plan_role *role = &p->roles[r];
+        plan_slot *slots = fs_new(arena, plan_slot, role->n_slots);
+        int32_t n = 0;
+        for (int32_t s = 0; s < role->n_slots; s++) {
+            slots[n] = role->slots[s];
+            if (s == role->n_slots - 1)
+                slots[n].micro_batch -= left_out;
+            n += slots[n].micro_batch < is.micro_batches;
+        }
+        is.roles[r].slots = slots;
+        is.roles[r].n_slots = n;
+    }
+    return is;
+}
+
+/* From one section to the next. */
+bool plan_register_is_held(const plan_role *role, const plan_register *r)
+{
+    if (r->own_memory || r->persistent || r->per_step)
+        return false;
+    for (int32_t c = 0; c < r->n_consumers; c++)
+        if (plan_task_section(role, &role->tasks[r->consumers[c]]) !=
+            plan_task_section(role, &role->tasks[r->producer]))
+            return true;
+    return false;
+}
+
+/* Of what is not held; 0: what is held has not a buffer for each micro-batch,
+ * or there are more turns than micro-batches. */
+static int32_t turns_beside_held(const plan_role *role, int32_t m)
+{
+    int64_t turns = 1;
+
+    for (int32_t i = 0; i < role->n_registers && turns <= m; i++) {
+        const plan_register *r = &role->registers[i];
+        if (r->own_memory || r->persistent || r->per_step)
+            continue;
+        if (!plan_register_is_held(role, r))
+            turns = common_multiple(turns, r->count);
+        else if (r->count != m)
+            return 0;
+    }
+    return turns <= m ? (int32_t)turns : 0;
+}
+
+static void leave_out_run(const plan_role *role, int32_t m, fs_arena *arena,
+                          plan_short_runs *x)
+{
+    plan_role *is = &x->role;
+    int32_t n = 0;
+
+    is->slots = fs_new(arena, plan_slot, role->n_slots - 2 * x->left_out);
+    for (int32_t s = 0; s < role->n_slots; s++) {
+        plan_slot slot = role->slots[s];
+        const bool once = s == 0 || s == role->n_slots - 1;
+        const int32_t mb = slot.micro_batch;
+        if (!once && mb >= x->first && mb < x->first + x->left_out)
+            continue;
+        slot.micro_batch -= mb >= x->first + x->left_out ? x->left_out : 0;
+        is->slots[n++] = slot;
+    }
+    is->n_slots = n;
+    is->registers =
+        fs_memdup(arena, role->registers,
+                  (size_t)role->n_registers * sizeof *is->registers);
+    for (int32_t i = 0; i < role->n_registers; i++)
+        if (plan_register_is_held(role, &role->registers[i]))
+            is->registers[i].count = m - x->left_out;
+}
+
+/* A micro-batch that is left out has beside it what the next one has that takes
+ * the same turns, or, on the way down, the one before; as many of them are kept
+ * on either side at least. */
+plan_short_runs plan_role_shorten_runs(const plan_role *role, int32_t m,
+                                       fs_arena *arena)
+{
+    /* On either side: with fewer, placements of the few would be worse than
+     * those that are found with all of them. */
+    enum { KEEP = 32 };
+    plan_short_runs x = {.role = *role, .micro_batches = m};
+
+    if (m <= 2 * KEEP || !is_of_runs(role, m))
+        return x;
+    const int32_t turns = turns_beside_held(role, m);
+    if (turns == 0 || turns > m / 4)
+        return x;
+    x.first = (KEEP + turns - 1) / turns * turns;
+    x.left_out = (m - 2 * x.first) / turns * turns;
+    if (x.left_out <= 0)
+        return (plan_short_runs){.role = *role, .micro_batches = m};
+    x.micro_batches = m - x.left_out;
+    leave_out_run(role, m, arena, &x);
+    return x;
 }

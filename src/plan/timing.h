@@ -52,6 +52,11 @@ typedef struct plan_trace {
     FS_VEC(plan_event) events;
     FS_VEC(plan_live) live; /* of simulated traces */
     FS_VEC(int32_t) path;   /* events of the critical path, in order */
+    /* NULL: all of it is kept. Else a simulation hands over what there is,
+     * again and again, and forgets it. Times are then its own: the first event
+     * of all starts at first_ns. */
+    void (*take)(void *ctx, const struct plan_trace *piece, int64_t first_ns);
+    void *take_ctx;
 } plan_trace;
 
 /* A trace whose ranks noted when they came to their transfers: each starts when

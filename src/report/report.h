@@ -75,6 +75,17 @@ fs_status report_trace_json(const ir_graph *graph, const plan *p,
                             const plan_trace *predicted,
                             const plan_trace *measured, const char *file,
                             fs_err *err);
+/* The same of a simulated trace that is too large to be kept: it is written as
+ * it is handed over (plan_trace.take, with the stream as its ctx). Of live
+ * bytes each new peak is told, where of a whole one the peak is. */
+typedef struct report_stream report_stream;
+fs_status report_stream_open(const ir_graph *graph, const plan *p,
+                             const char *file, fs_arena *arena, fs_err *err,
+                             report_stream **out);
+void report_stream_take(void *stream, const plan_trace *piece,
+                        int64_t first_ns);
+/* keep: the file stands then; else nothing stays. */
+fs_status report_stream_close(report_stream *s, bool keep, fs_err *err);
 
 /* Tables: columns padded to their widest cell, numbers right-aligned. */
 typedef struct report_table {

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ typedef struct writing {
     fs_output *file;
     bool begun;
     int64_t base, origin_ns; /* process of rank 0; when it begins */
-    const char ***names;     /* [roles][tasks] */
+    const char ***names;     /* [roles][tasks] as JSON strings */
 } writing;
 
 /* Live bytes are told when a class has changed by this part of the rank's
@@ -124,6 +125,7 @@ static int64_t first_ns(const plan_trace *trace)
     return first;
 }
 
+/* As a JSON string. */
 static const char *name_of(writing *w, const plan_event *e)
 {
     const plan_role *role = plan_role_of_rank(w->plan, e->rank);
@@ -131,26 +133,86 @@ static const char *name_of(writing *w, const plan_event *e)
     if (!*names)
         *names = fs_new(w->arena, const char *, role->n_tasks);
     const char **name = &(*names)[e->task];
-    if (!*name)
-        *name = plan_task_name(w->graph, &role->tasks[e->task], w->arena);
+    if (!*name) {
+        json_t *text = fs_json_string(
+            plan_task_name(w->graph, &role->tasks[e->task], w->arena));
+        char *quoted = json_dumps(text, JSON_ENCODE_ANY);
+        FS_ASSERT(quoted);
+        *name = fs_strdup(w->arena, quoted);
+        free(quoted);
+        json_decref(text);
+    }
     return *name;
 }
 
-static json_t *event_json(writing *w, const plan_event *e, bool critical)
+/* Digits, from the end of a buffer backwards. */
+static char *digits_before(char *at, uint64_t value)
 {
+    do
+        *--at = (char)('0' + value % 10);
+    while (value /= 10);
+    return at;
+}
+
+static char *add(char *to, const char *text)
+{
+    const size_t n = strlen(text);
+    memcpy(to, text, n);
+    return to + n;
+}
+
+static char *add_int(char *to, int64_t value)
+{
+    char buffer[24], *end = buffer + sizeof buffer;
+    char *at =
+        digits_before(end, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+    if (value < 0)
+        *--at = '-';
+    memcpy(to, at, (size_t)(end - at));
+    return to + (end - at);
+}
+
+/* Microseconds to the nanosecond, without zeros behind. */
+static char *add_us(char *to, int64_t ns)
+{
+    const uint64_t of = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
+    const uint64_t rest = of % 1000;
+    if (ns < 0)
+        *to++ = '-';
+    to = add_int(to, (int64_t)(of / 1000));
+    *to++ = '.';
+    *to++ = (char)('0' + rest / 100);
+    if (rest % 100)
+        *to++ = (char)('0' + rest / 10 % 10);
+    if (rest % 10)
+        *to++ = (char)('0' + rest % 10);
+    return to;
+}
+
+/* By hand: a large trace has hundreds of millions of them. */
+static void put_event(writing *w, const plan_event *e, bool critical)
+{
+    enum { FIGURES = 256 };
     const plan_role *role = plan_role_of_rank(w->plan, e->rank);
-    char category[32];
-    snprintf(category, sizeof category, "%s%s",
-             plan_phase_name(role->tasks[e->task].phase),
-             critical ? ",critical" : "");
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:{s:i, s:I, s:f}}",
-                     "ph", "X", "name", name_of(w, e), "cat", category, "pid",
-                     (json_int_t)(w->base + e->rank), "tid",
-                     (json_int_t)e->stream, "ts",
-                     (double)(e->start_ns - w->origin_ns) / 1e3, "dur",
-                     (double)(e->end_ns - e->start_ns) / 1e3, "args",
-                     "micro_batch", e->micro_batch, "step", (json_int_t)e->step,
-                     "waited_us", (double)(e->start_ns - e->ready_ns) / 1e3);
+    const char *name = name_of(w, e);
+    char few[1024], *line = few, *to;
+    if (strlen(name) + FIGURES > sizeof few)
+        line = fs_new(w->arena, char, strlen(name) + FIGURES);
+    to = add(line, w->begun ? ",\n" : "");
+    to = add(add(to, "{\"ph\":\"X\",\"name\":"), name);
+    to = add(add(to, ",\"cat\":\""),
+             plan_phase_name(role->tasks[e->task].phase));
+    to = add(to, critical ? ",critical\",\"pid\":" : "\",\"pid\":");
+    to = add_int(to, w->base + e->rank);
+    to = add_int(add(to, ",\"tid\":"), e->stream);
+    to = add_us(add(to, ",\"ts\":"), e->start_ns - w->origin_ns);
+    to = add_us(add(to, ",\"dur\":"), e->end_ns - e->start_ns);
+    to = add_int(add(to, ",\"args\":{\"micro_batch\":"), e->micro_batch);
+    to = add_int(add(to, ",\"step\":"), e->step);
+    to = add_us(add(to, ",\"waited_us\":"), e->start_ns - e->ready_ns);
+    to = add(to, "}}");
+    fs_output_write(w->file, line, (size_t)(to - line));
+    w->begun = true;
 }
 
 /* ---- counters ---- */
@@ -163,16 +225,22 @@ static int64_t sum_of(const plan_live *live)
     return sum;
 }
 
-static json_t *live_json(const writing *w, const plan_live *live)
+static void put_live(writing *w, const plan_live *live)
 {
-    json_t *bytes = json_object();
-    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
-        json_object_set_new(bytes, plan_bytes_kind_name((plan_bytes_kind)k),
-                            json_integer(live->bytes[k]));
-    return json_pack("{s:s, s:s, s:I, s:f, s:o}", "ph", "C", "name",
-                     "live bytes", "pid", (json_int_t)(w->base + live->rank),
-                     "ts", (double)(live->at_ns - w->origin_ns) / 1e3, "args",
-                     bytes);
+    char line[512], *to = line;
+    to = add(to, w->begun ? ",\n" : "");
+    to = add(to, "{\"ph\":\"C\",\"name\":\"live bytes\",\"pid\":");
+    to = add_int(to, w->base + live->rank);
+    to = add_us(add(to, ",\"ts\":"), live->at_ns - w->origin_ns);
+    to = add(to, ",\"args\":{");
+    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++) {
+        to = add(to, k ? ",\"" : "\"");
+        to = add(to, plan_bytes_kind_name((plan_bytes_kind)k));
+        to = add_int(add(to, "\":"), live->bytes[k]);
+    }
+    to = add(to, "}}");
+    fs_output_write(w->file, line, (size_t)(to - line));
+    w->begun = true;
 }
 
 static bool has_changed(const plan_live *was, const plan_live *is,
@@ -206,7 +274,7 @@ static void add_live(writing *w, const plan_trace *trace)
             !has_changed(told[r], &at[i], sum_of(&at[peak[r]])))
             continue;
         told[r] = &at[i];
-        put(w, live_json(w, &at[i]));
+        put_live(w, &at[i]);
     }
 }
 
@@ -254,19 +322,20 @@ static void add_trace(writing *w, const plan_trace *trace, const char *source,
     for (int32_t i = 0; i < trace->path.n; i++)
         critical[trace->path.at[i]] = true;
     for (int32_t i = 0; i < trace->events.n; i++)
-        put(w, event_json(w, &trace->events.at[i], critical[i]));
+        put_event(w, &trace->events.at[i], critical[i]);
     add_live(w, trace);
     add_path(w, trace);
 }
+
+static const char head[] = "{\"displayTimeUnit\":\"ms\",\n"
+                           "\"traceEvents\":[\n";
+static const char tail[] = "\n]}\n";
 
 fs_status report_trace_json(const ir_graph *graph, const plan *p,
                             const plan_trace *predicted,
                             const plan_trace *measured, const char *file,
                             fs_err *err)
 {
-    static const char head[] = "{\"displayTimeUnit\":\"ms\",\n"
-                               "\"traceEvents\":[\n";
-    static const char tail[] = "\n]}\n";
     fs_output out;
     FS_TRY(fs_output_open(&out, file, err));
     writing w = {
@@ -279,4 +348,63 @@ fs_status report_trace_json(const ir_graph *graph, const plan *p,
     fs_output_write(&out, tail, sizeof tail - 1);
     fs_arena_destroy(w.arena);
     return fs_output_close(&out, err);
+}
+
+/* ---- as it comes ---- */
+
+struct report_stream {
+    writing w;
+    fs_output file;
+    int64_t *peak_bytes; /* [roles] so far */
+    plan_live *told;     /* [roles] */
+};
+
+fs_status report_stream_open(const ir_graph *graph, const plan *p,
+                             const char *file, fs_arena *arena, fs_err *err,
+                             report_stream **out)
+{
+    report_stream *s = fs_new(arena, report_stream, 1);
+    FS_TRY(fs_output_open(&s->file, file, err));
+    s->w =
+        (writing){.graph = graph, .plan = p, .arena = arena, .file = &s->file};
+    s->w.names = fs_new(arena, const char **, p->n_roles);
+    s->peak_bytes = fs_new(arena, int64_t, p->n_roles);
+    s->told = fs_new(arena, plan_live, p->n_roles);
+    fs_output_write(&s->file, head, sizeof head - 1);
+    name_rows(&s->w, "predicted", 0);
+    *out = s;
+    return FS_OK;
+}
+
+static void take_live(report_stream *s, const plan_live *live)
+{
+    const int64_t r =
+        plan_role_of_rank(s->w.plan, live->rank) - s->w.plan->roles;
+    const int64_t bytes = sum_of(live);
+    if (bytes <= s->peak_bytes[r] &&
+        !has_changed(&s->told[r], live, s->peak_bytes[r]))
+        return;
+    s->peak_bytes[r] = bytes > s->peak_bytes[r] ? bytes : s->peak_bytes[r];
+    s->told[r] = *live;
+    put_live(&s->w, live);
+}
+
+void report_stream_take(void *stream, const plan_trace *piece, int64_t first_ns)
+{
+    report_stream *s = stream;
+    s->w.origin_ns = first_ns;
+    for (int32_t i = 0; i < piece->events.n; i++)
+        put_event(&s->w, &piece->events.at[i], false);
+    for (int32_t i = 0; i < piece->live.n; i++)
+        take_live(s, &piece->live.at[i]);
+}
+
+fs_status report_stream_close(report_stream *s, bool keep, fs_err *err)
+{
+    fs_err gone = {0};
+    fs_output_write(&s->file, tail, sizeof tail - 1);
+    if (keep)
+        return fs_output_close(&s->file, err);
+    s->file.fault = ECANCELED;
+    return fs_output_close(&s->file, &gone);
 }

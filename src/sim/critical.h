@@ -85,4 +85,13 @@ sim_critical sim_critical_of(const plan *p, const plan_timing *timing,
                              const plan_trace *trace, const sim_result *result,
                              fs_arena *arena);
 
+/* The same of a plan of so many micro-batches that few tell how those between
+ * them go on (critical_short.c), but for the links: there are none. `whole`:
+ * what it simulates to, with the same options but for the trace. False: there
+ * are not as many, or too few are steady. */
+bool sim_critical_short(const ir_graph *graph, const plan *p,
+                        const hw_cluster *cluster, const plan_timing *timing,
+                        const sim_options *options, const sim_result *whole,
+                        fs_arena *arena, sim_critical *out);
+
 #endif

@@ -201,7 +201,7 @@ static bool *own_lines(const simulation *s, int32_t r)
 }
 
 /* Chains are of what shares nothing with other roles. */
-static plan_paces *find_paces(const simulation *s, int32_t r)
+static plan_paces *paces_of(const simulation *s, int32_t r)
 {
     const plan_role *role = &s->p->roles[r];
     const bool *own = own_lines(s, r);
@@ -218,19 +218,16 @@ static plan_paces *find_paces(const simulation *s, int32_t r)
     return paces;
 }
 
-static void make_chains(simulation *s)
+/* [roles]; NULL: there are to be no chains. */
+static plan_paces **find_paces(const simulation *s)
 {
-    s->chains = fs_new(s->arena, plan_chains *, s->p->n_roles);
-    s->spans = fs_new(s->arena, sim_spans *, s->p->n_roles);
+    plan_paces **paces = fs_new(s->arena, plan_paces *, s->p->n_roles);
     /* What is drawn or watched firing by firing has none. */
-    const bool none = s->options->in_full || s->noise || s->watch;
-    for (int32_t r = 0; r < s->p->n_roles && !none; r++) {
-        s->chains[r] =
-            plan_chains_create(s->actors[r], find_paces(s, r), s->arena);
-        if (s->chains[r])
-            s->spans[r] = fs_new(s->arena, sim_spans,
-                                 s->p->roles[r].n_tasks * PLAN_CHAIN_VARIANTS);
-    }
+    if (s->options->in_full || s->noise || s->watch)
+        return NULL;
+    for (int32_t r = 0; r < s->p->n_roles; r++)
+        paces[r] = paces_of(s, r);
+    return paces;
 }
 
 /* ---- roles that are alike ---- */
@@ -295,6 +292,28 @@ static void share_tables(simulation *s)
     }
 }
 
+/* Of one of them are the chains of all. */
+static void make_chains(simulation *s, plan_paces **paces)
+{
+    const int32_t n_roles = s->p->n_roles;
+    s->chains = fs_new(s->arena, plan_chains *, n_roles);
+    s->spans = fs_new(s->arena, sim_spans *, n_roles);
+    for (int32_t r = 0; r < n_roles && paces; r++) {
+        int32_t k = 0;
+        while (k < r && !(s->tasks[k] == s->tasks[r] && s->chains[k] &&
+                          plan_chains_serve(s->chains[k], s->actors[r],
+                                            paces[r], s->arena)))
+            k++;
+        if (k == r)
+            s->chains[r] = plan_chains_create(s->actors[r], paces[r], s->arena);
+        if (k == r && s->chains[r])
+            s->spans[r] = fs_new(s->arena, sim_spans,
+                                 s->p->roles[r].n_tasks * PLAN_CHAIN_VARIANTS);
+        s->chains[r] = s->chains[k];
+        s->spans[r] = s->spans[k];
+    }
+}
+
 void sim_make(simulation *s, const hw_cluster *cluster)
 {
     sim_resources_make(&s->resources, s->p, cluster, s->arena);
@@ -308,7 +327,8 @@ void sim_make(simulation *s, const hw_cluster *cluster)
     s->noise = sim_noise_create(s);
     s->beside = sim_beside_create(s, cluster);
     find_slowed(s);
-    make_chains(s);
+    plan_paces **paces = find_paces(s);
     share_tables(s);
+    make_chains(s, paces);
     s->repeats = sim_repeats_create(s);
 }

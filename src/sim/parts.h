@@ -98,6 +98,8 @@ typedef struct simulation {
     sim_watch *watch;     /* NULL: bytes are not told apart */
     sim_noise *noise;     /* NULL: firings take what they should */
     sim_beside *beside;   /* NULL: collectives slow no computing */
+    int64_t traced_ns;    /* when the first traced event started; -1: not known,
+                             and not asked */
 } simulation;
 
 static inline int64_t sim_ps_of(double seconds)

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { LOOK_AT_CLOCK = 1024 };
+enum { LOOK_AT_CLOCK = 1024, TELL = 1 << 20, TAKEN_EVENTS = 1 << 16 };
 
 /* ---- one stream ---- */
 
@@ -117,6 +117,8 @@ static void record(simulation *s, int32_t stream, int64_t start_ns)
                         .start_ns = start_ns,
                         .end_ns = s->now_ns};
     fs_push(trace->arena, &trace->events, event);
+    if (trace->take && trace->events.n >= TAKEN_EVENTS)
+        sim_trace_hand_over(s);
 }
 
 static void read_meters(simulation *s, sim_meter *to)
@@ -534,6 +536,10 @@ fs_status sim_play(simulation *s, fs_err *err)
         set_rates(s);
         if (s->repeats)
             sim_repeats_skip(s->repeats, s);
+        if (k % TELL == 0 && s->options->progress)
+            s->options->progress(s->options->progress_ctx,
+                                 (double)s->n_events /
+                                     ((double)s->firings * (double)s->steps));
         if (k % LOOK_AT_CLOCK == 0 && is_late(s))
             return fs_fail(err, FS_NO, "the simulation was ended after %.9f s",
                            (double)s->now_ns * 1e-9);

@@ -7,6 +7,8 @@
 #include "config.h"
 #include "sim/watch.h"
 
+#include "base/hash.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,13 +30,16 @@ typedef struct mark {
 
 /* One is of the last time, which finds what repeats with every micro-batch; one
  * is renewed less and less often, which finds all periods (Brent 1980); one is
- * of the middle of the step before. */
+ * of the middle of the step before. A mark costs as much as some hundred
+ * firings: of the last time there is one only where what ran looked like the
+ * time before. */
 struct sim_repeats {
     int32_t lead, slot; /* a stream, and the slot where it was */
     int64_t step;
     int64_t n_looks, renew; /* in this step, and at which the old is renewed */
     mark *last, *old, *now;
-    mark *middle; /* with the lead in this slot: */
+    uint64_t looked_last, looked_old; /* how these looked */
+    mark *middle;                     /* with the lead in this slot: */
     int32_t middle_slot;
     int64_t middle_step;
     plan_shift *shift; /* [roles] */
@@ -98,6 +103,19 @@ static int by_time(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
+/* What runs, and how far it is from its end, in no order. */
+static uint64_t look(simulation *s)
+{
+    sim_heap_close(&s->heap);
+    uint64_t sum = (uint64_t)s->heap.n;
+    for (int32_t i = 0; i < s->heap.n; i++) {
+        const sim_event *e = &s->heap.at[i];
+        sum += fs_mix((uint64_t)(e->time_ns - s->now_ns) ^
+                      (uint64_t)sim_event_job(e) << 40);
+    }
+    return sum;
+}
+
 static void set_ends(simulation *s, mark *m)
 {
     sim_heap_close(&s->heap);
@@ -138,6 +156,14 @@ static void set_mark(simulation *s, mark *m)
     for (int32_t i = 0; i < s->running.n; i++)
         m->running[i] = s->running.at[i];
     set_arrivals(s, m);
+}
+
+/* Who reads what, of roles where that is much: it is noted so rarely that it
+ * costs no more than the rest, and what repeats there is found later. */
+static void fill_mark(const simulation *s, mark *m)
+{
+    for (int32_t r = 0; r < s->p->n_roles; r++)
+        plan_actors_mark_fill(s->actors[r], m->actors[r]);
 }
 
 /* ---- is it as it was? ---- */
@@ -367,6 +393,7 @@ static bool try_step(sim_repeats *r, simulation *s)
     if (r->middle_step == r->step || 2 * r->slot < a->role->n_slots)
         return false;
     int32_t times = 0;
+    set_mark(s, r->now);
     if (r->middle_slot == r->slot && r->middle_step == r->step - 1)
         times = times_again(r, s, r->middle, 1);
     while (times > 0 && is_seen(s, times))
@@ -379,7 +406,7 @@ static bool try_step(sim_repeats *r, simulation *s)
     r->middle_step = r->step;
     r->middle_slot = r->slot;
     swap(&r->middle, &r->now);
-    set_mark(s, r->now);
+    fill_mark(s, r->middle);
     return false;
 }
 
@@ -394,12 +421,23 @@ void sim_repeats_skip(sim_repeats *r, simulation *s)
 {
     if (!r || !may_repeat(r, s))
         return;
-    set_mark(s, r->now);
-    if (try_step(r, s) || is_seen(s, 0) || try_micro_batches(r, s))
+    if (try_step(r, s) || is_seen(s, 0))
         return;
-    swap(&r->now, &r->last);
+    const uint64_t looks = look(s);
+    const bool again = r->n_looks > 0 && looks == r->looked_last;
+    if (again || (r->old->set && looks == r->looked_old)) {
+        set_mark(s, r->now);
+        if (try_micro_batches(r, s))
+            return;
+    }
+    r->last->set = false;
+    if (again)
+        swap(&r->now, &r->last);
+    r->looked_last = looks;
     if (++r->n_looks < r->renew)
         return;
     r->renew *= 2;
     set_mark(s, r->old);
+    fill_mark(s, r->old);
+    r->looked_old = looks;
 }

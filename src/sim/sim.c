@@ -1,5 +1,5 @@
 #include "config.h"
-#include "sim/parts.h"
+#include "sim/watch.h"
 
 #include "base/clock.h"
 
@@ -126,7 +126,8 @@ fs_status sim_run(const ir_graph *graph, const plan *p,
                     .p = p,
                     .timing = timing,
                     .options = options,
-                    .steps = options->steps > 0 ? options->steps : 1};
+                    .steps = options->steps > 0 ? options->steps : 1,
+                    .traced_ns = -1};
     fs_status status;
     s.arena = fs_arena_create();
     status = check_timing(p, timing, graph, s.arena, err);
@@ -144,7 +145,9 @@ fs_status sim_run(const ir_graph *graph, const plan *p,
         fill_result(&s, arena, &result);
         result.wall_s = (double)(fs_now_ns() - start_ns) * 1e-9;
         *out = result;
-        if (options->trace)
+        if (options->trace && options->trace->take)
+            sim_trace_hand_over(&s);
+        else if (options->trace)
             shift_trace(options->trace, first, first_live);
     }
     fs_arena_destroy(s.arena);

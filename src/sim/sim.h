@@ -22,6 +22,9 @@ typedef struct sim_options {
     bool in_full;  /* micro-batches that are alike are played one by one:
                       slow, and the same to the last bit */
     const fs_end *end; /* gives up then; NULL: never */
+    /* Told which part of all firings has been, now and then; NULL: nobody is */
+    void (*progress)(void *ctx, double part);
+    void *progress_ctx;
 } sim_options;
 
 typedef struct sim_stage {

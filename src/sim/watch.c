@@ -88,3 +88,31 @@ void sim_watch_note(sim_watch *w, const simulation *s, int32_t role,
         live.bytes[k] = w->live[role][k];
     fs_push(trace->arena, &trace->live, live);
 }
+
+/* ---- a trace that somebody takes ---- */
+
+/* All that comes later has started by now, or will start. */
+static int64_t first_traced_ns(const simulation *s)
+{
+    const plan_trace *trace = s->options->trace;
+    int64_t first_ns = s->now_ns;
+    for (int32_t i = 0; i < trace->events.n; i++)
+        if (trace->events.at[i].start_ns < first_ns)
+            first_ns = trace->events.at[i].start_ns;
+    for (int32_t i = 0; i < s->heap.n; i++) {
+        const int32_t j = sim_event_job(&s->heap.at[i]);
+        if (s->lanes[j].cursor->step >= sim_first_traced(s) &&
+            s->jobs[j].start_ns < first_ns)
+            first_ns = s->jobs[j].start_ns;
+    }
+    return first_ns;
+}
+
+void sim_trace_hand_over(simulation *s)
+{
+    plan_trace *trace = s->options->trace;
+    if (s->traced_ns < 0)
+        s->traced_ns = first_traced_ns(s);
+    trace->take(trace->take_ctx, trace, s->traced_ns);
+    trace->events.n = trace->live.n = 0;
+}

@@ -31,4 +31,7 @@ void sim_watch_release(sim_watch *w, const simulation *s, int32_t role,
 void sim_watch_note(sim_watch *w, const simulation *s, int32_t role,
                     int64_t step);
 
+/* Hands over what is traced so far, where somebody takes it. */
+void sim_trace_hand_over(simulation *s);
+
 #endif
