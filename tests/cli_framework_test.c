@@ -217,6 +217,14 @@ static void test_memory(unsigned long long seed)
         tap_ok((strstr(cli("sim $D/m.plan --framework %s", name)->out,
                        "it does not fit") != NULL) == !fits,
                "people are told too");
+        for (int less = 0; less < 2; less++) {
+            a = cli("sim $D/m.plan --framework %s --json --set "
+                    "device.memory=%.0f",
+                    name, held - less);
+            tap_ok(a->status == less && says(a, "fits", !less) &&
+                       cli_number(a, "limit_bytes") == held - less,
+                   "as of devices with %d byte less: %s", less, a->err);
+        }
         fit += fits;
         not += !fits;
     }
