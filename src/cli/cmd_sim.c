@@ -293,6 +293,10 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     FS_TRY(pick_timing(c, &p, f, &timing));
     FS_TRY(sim_run(p.model.graph, p.plan, p.cluster, timing, &options, c->arena,
                    &c->err, &sim));
+    if (!(sim.iteration_s > 0)) /* of rates there would be none */
+        return fs_fail(&c->err, FS_INVALID,
+                       "%s: by its durations a step takes 0 s, which none does",
+                       timing->source);
     const bool predicted = strcmp(timing->source, "predicted") == 0;
     cli_interval interval;
     if (predicted)
