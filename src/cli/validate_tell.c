@@ -445,36 +445,51 @@ static void skip_table(cli *c, const validate_all *v)
 
 static int compare_ids(const void *a, const void *b)
 {
-    const validate_row *x = *(const validate_row *const *)a,
-                       *y = *(const validate_row *const *)b;
+    const validate_row *x = (*(const validate_case *const *)a)->row,
+                       *y = (*(const validate_case *const *)b)->row;
     const int by_id = strcmp(x->id, y->id);
     return by_id ? by_id : x->line - y->line;
+}
+
+/* "and counts too", of so many of them that are predicted. */
+static const char *counted_text(fs_arena *arena, int32_t n, int32_t counted)
+{
+    if (counted == 0)
+        return n == 1 ? "and is skipped" : "and are skipped";
+    if (counted == n)
+        return n == 1 ? "and counts too" : "and count too";
+    return fs_printf(arena,
+                     "and %d of them count%s too, the others are "
+                     "skipped",
+                     counted, counted == 1 ? "s" : "");
 }
 
 /* Rows of one id are rows of their own; whoever pasted them twice is told. */
 static void tell_repeated(cli *c, const validate_all *v)
 {
-    const validate_row **rows = fs_new(c->arena, const validate_row *, v->n);
+    const validate_case **list = fs_new(c->arena, const validate_case *, v->n);
     fs_text text = {.arena = c->arena};
     json_t *ids = json_array();
-    int32_t n = 0;
+    int32_t n = 0, counted = 0;
     for (int32_t i = 0; i < v->n; i++)
-        rows[i] = v->cases[i].row;
-    qsort(rows, (size_t)v->n, sizeof *rows, compare_ids);
+        list[i] = &v->cases[i];
+    qsort(list, (size_t)v->n, sizeof *list, compare_ids);
     for (int32_t i = 1; i < v->n; i++) {
-        if (strcmp(rows[i]->id, rows[i - 1]->id) != 0)
+        const validate_row *row = list[i]->row, *before = list[i - 1]->row;
+        if (strcmp(row->id, before->id) != 0)
             continue;
-        json_array_append_new(ids, fs_json_string(rows[i]->id));
+        json_array_append_new(ids, fs_json_string(row->id));
+        counted += !validate_why_not(v, (int32_t)(list[i] - v->cases));
         if (n++ < MOST_IDS)
             fs_text_add(&text, "%s%s (lines %d and %d)", text.n ? ", " : "",
-                        validate_short(c->arena, rows[i]->id, ID_WIDTH),
-                        rows[i - 1]->line, rows[i]->line);
+                        validate_short(c->arena, row->id, ID_WIDTH),
+                        before->line, row->line);
     }
     json_object_set_new(c->result, "repeated_ids", ids);
     if (n)
-        cli_say(c, "\n%d row%s an id that another has, and count%s too: %s%s\n",
-                n, n == 1 ? " has" : "s have", n == 1 ? "s" : "", text.at,
-                n > MOST_IDS ? " .." : "");
+        cli_say(c, "\n%d row%s an id that another has, %s: %s%s\n", n,
+                n == 1 ? " has" : "s have", counted_text(c->arena, n, counted),
+                text.at, n > MOST_IDS ? " .." : "");
 }
 
 static void tell_assumed(const validate_all *v)
@@ -522,8 +537,7 @@ static void tell(cli *c, const validate_all *v)
     const validate_scores *s = v->scores;
     source_table(c, s);
     if (isnan(s->mape))
-        printf("\nno row%s was predicted\n",
-               isnan(s->bytes_mape) ? "" : "'s time");
+        puts("\nno row's time was predicted");
     else
         printf("\nerror over rows %s, averaged over sources %s; %s of the rows "
                "that state a configuration predicted\n",
