@@ -481,7 +481,7 @@ static void test_frameworks(void)
                cli_real(detail(a, "m"), "predicted_s"),
            "which is not Megatron");
     a = cli("validate \"$D/t.csv\" --db none");
-    tap_ok(strstr(a->out, "1 row tells no framework") != NULL,
+    tap_ok(strstr(a->out, "1 row: no framework: as this runtime") != NULL,
            "the text says so too");
 }
 

@@ -104,6 +104,7 @@ static fs_status name_asked(cli *c, const char *staging, fs_status status)
     const char *said = fs_strdup(c->arena, c->err.text);
     if (status == FS_OK || strncmp(said, staging, n) != 0)
         return status;
+    c->err = (fs_err){0};
     return fs_fail(&c->err, status, "%s%s", c->args.output, said + n);
 }
 

@@ -15,6 +15,7 @@ enum {
     MOST_GROUPS = 20,
     MOST_IDS = 5,
     MOST_UNKNOWN = 10,
+    MOST_ASSUMED = 10,
     ID_WIDTH = 40
 };
 
@@ -492,15 +493,50 @@ static void tell_repeated(cli *c, const validate_all *v)
                 text.at, n > MOST_IDS ? " .." : "");
 }
 
-static void tell_assumed(const validate_all *v)
+/* A part of what was assumed, and of how many rows. */
+typedef struct assumed {
+    const char *text;
+    int32_t rows;
+} assumed;
+typedef FS_VEC(assumed) assumptions;
+
+static void count_assumed(fs_arena *arena, const char *text, assumptions *all)
 {
-    int32_t n = 0;
+    while (*text) {
+        const char *end = strstr(text, "; ");
+        const char *part =
+            end ? fs_strndup(arena, text, (size_t)(end - text)) : text;
+        int32_t k = 0;
+        while (k < all->n && strcmp(all->at[k].text, part) != 0)
+            k++;
+        if (k == all->n)
+            fs_push(arena, all, (assumed){part, 0});
+        all->at[k].rows++;
+        text = end ? end + 2 : "";
+    }
+}
+
+static int compare_assumed(const void *a, const void *b)
+{
+    const assumed *x = a, *y = b;
+    return x->rows != y->rows ? y->rows - x->rows : strcmp(x->text, y->text);
+}
+
+/* Of rows that are predicted: what most of them leave out first. */
+static void tell_assumed(fs_arena *arena, const validate_all *v)
+{
+    assumptions all = {0};
     for (int32_t i = 0; i < v->n; i++)
-        n += !validate_why_not(v, i) && !v->cases[i].framework;
-    if (n)
-        printf("assumed         %d row%s no framework: predicted as this "
-               "program's own runtime would run %s\n",
-               n, n == 1 ? " tells" : "s tell", n == 1 ? "it" : "them");
+        if (!validate_why_not(v, i))
+            count_assumed(arena, v->cases[i].assumed, &all);
+    if (all.n)
+        qsort(all.at, (size_t)all.n, sizeof *all.at, compare_assumed);
+    for (int32_t k = 0; k < all.n && k < MOST_ASSUMED; k++)
+        printf("%-15s %s: %s\n", k ? "" : "assumed",
+               rows_text(arena, all.at[k].rows), all.at[k].text);
+    if (all.n > MOST_ASSUMED)
+        printf("%-15s (and %d more: `assumed` of --json)\n", "",
+               all.n - MOST_ASSUMED);
 }
 
 /* What the other rows of a source come to, or that it has none. */
@@ -547,7 +583,7 @@ static void tell(cli *c, const validate_all *v)
     if (isfinite(s->bytes_mape))
         printf("memory          %s off\n", percent(c->arena, s->bytes_mape));
     tell_verdicts(c->arena, s->verdicts);
-    tell_assumed(v);
+    tell_assumed(c->arena, v);
     worst_table(c, v);
     memory_table(c, v);
     group_table(c, s);
