@@ -637,6 +637,24 @@ static void test_columns(void)
     tap_equal_int(predicted(ask()), 1, "capitals count nothing");
 }
 
+/* Each name is looked at a few times, however many there are: pairs of them
+ * would take minutes. */
+static void test_many_columns(void)
+{
+    enum { MANY = 50000 };
+    char path[700];
+    snprintf(path, sizeof path, "%s/t.csv", cli_scratch);
+    FILE *file = fopen(path, "wb");
+    fputs("id,arch,gpu,gpus,global_batch", file);
+    for (int i = 0; i < MANY; i++)
+        fprintf(file, ",x%d", i);
+    fputs("\nr\n", file);
+    fclose(file);
+    const cli_answer *a = cli("validate \"$D/t.csv\" --db none");
+    tap_ok(a->status == 1 && strstr(a->out, "(column 6)"),
+           "%d columns that are not known: %.60s", MANY, a->out);
+}
+
 /* The same lines however a system ends them, also inside of quotes. */
 static void test_lines(void)
 {
@@ -686,6 +704,7 @@ int main(void)
     test_same_options();
     test_flops();
     test_columns();
+    test_many_columns();
     test_lines();
     cli_end_scratch();
     return tap_done();

@@ -8,6 +8,7 @@
 #include "cost/framework.h"
 #include "report/report.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static fs_status pick_timing(cli *c, const cli_plan *p,
     }
     char *end;
     long long run = strtoll(said, &end, 10);
-    if (end == said || *end || run < 1)
+    if (end == said || *end || run < 1 || run == LLONG_MAX)
         return fs_fail(&c->err, FS_INVALID,
                        "--timing wants `predicted` or the "
                        "number of a run, not '%s'",

@@ -207,7 +207,7 @@ static fs_status change_one(const wish *w, const figure *f, fs_arena *arena,
     if (!isfinite(to) || (whole && (to != floor(to) || fabs(to) > 1e15)))
         return fs_fail(err, FS_INVALID, "%s: %s would be %g, must be %s",
                        w->words, change.path, to,
-                       whole ? "a whole number" : "finite");
+                       whole ? "a whole number of at most 1e15" : "finite");
     json_object_set_new(f->in, f->key,
                         whole ? json_integer((json_int_t)to) : json_real(to));
     fs_push(arena, changes, change);
