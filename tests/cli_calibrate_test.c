@@ -228,6 +228,16 @@ static void test_other_machine(void)
                   OTHER) == 0 &&
                differs && strstr(differs, "cores (here"),
            "so does the object: %s", differs ? differs : "?");
+    tap_ok(system("sed 's/\"host\": *\"[^\"]*\"/\"host\": \"renamed\"/' "
+                  "\"$D/p.json\" >\"$D/n.json\"; "
+                  "sed 's/\"host\": *\"[^\"]*\"/\"host\": \"renamed\"/' "
+                  "\"$D/q.json\" >\"$D/m.json\"") == 0,
+           "another name of the host");
+    a = cli("run \"$D/n.json\" --data synthetic --steps 2 --dry-run");
+    tap_equal_int(a->status, 0, "a plan of this machine runs: %s", a->err);
+    a = cli("run \"$D/m.json\" --data synthetic --steps 2 --dry-run");
+    tap_ok(a->status == 2 && strstr(a->err, "made for host renamed"),
+           "one of another machine does not: %s", a->err);
     a = cli("sim \"$D/p.json\" --json");
     tap_ok(json_object_get(a->json, "figures_of") &&
                !json_object_get(a->json, "other_machine") && !a->err[0],

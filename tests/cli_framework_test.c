@@ -1,10 +1,7 @@
 /* sim --framework: predicts what `validate` predicts of the same run, and says
  * what of a plan that framework would not run so. */
 #include "config.h"
-#include "tests/run_cli.h"
-
-#include <math.h>
-#include <string.h>
+#include "tests/cli_tables.h"
 
 #define ROW                                                                    \
     "id,source,task,model,arch,layers,hidden,ffn,heads,vocab,seq_len,"         \
@@ -42,14 +39,9 @@ static void plan(const char *cuts, int vocab, int micro)
 /* What is said of published runs holds of what `sim` says. */
 static void test_as_validated(void)
 {
-    char path[700];
-    snprintf(path, sizeof path, "%s/t.csv", cli_scratch);
-    FILE *file = fopen(path, "wb");
-    fputs(ROW, file);
-    fclose(file);
-    cli_answer *a = cli("validate $D/t.csv --json");
-    const double validated = json_number_value(json_object_get(
-        json_array_get(json_object_get(a->json, "details"), 0), "predicted_s"));
+    const cli_answer *a = cli_validate(ROW);
+    const double validated = cli_real(
+        json_array_get(json_object_get(a->json, "details"), 0), "predicted_s");
     plan("--tp 4", 50688, 16);
     a = cli("sim $D/p.plan --framework megatron-lm --json");
     const double simulated =
@@ -217,6 +209,14 @@ static void test_memory(unsigned long long seed)
         tap_ok((strstr(cli("sim $D/m.plan --framework %s", name)->out,
                        "it does not fit") != NULL) == !fits,
                "people are told too");
+        for (int less = 0; less < 2; less++) {
+            a = cli("sim $D/m.plan --framework %s --json --set "
+                    "device.memory=%.0f",
+                    name, held - less);
+            tap_ok(a->status == less && says(a, "fits", !less) &&
+                       cli_number(a, "limit_bytes") == held - less,
+                   "as of devices with %d byte less: %s", less, a->err);
+        }
         fit += fits;
         not += !fits;
     }

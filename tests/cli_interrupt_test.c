@@ -1,6 +1,7 @@
 /* What happens to a command that is interrupted, and to a run that loses a rank
  * or stands still. */
 #include "config.h"
+#include "tests/cli_tables.h"
 #include "tests/run_going.h"
 
 #include <fcntl.h>
@@ -412,6 +413,28 @@ static void test_own_ranks_interrupted(void)
            "is interrupted, and its row is ended too");
 }
 
+/* Rows are predicted by several threads, each of which is busy for long. */
+static void test_interrupted_rows(int number)
+{
+#define DEEP                                                                   \
+    "gpt,10000,1024,16,1024,16,8,2,A100-SXM4,1,2,1,bf16,Megatron-LM,1\n"
+    struct timespec begin, end;
+    cli_put("deep.csv", "id,arch,layers,hidden,heads,seq_len,global_batch,"
+                        "micro_batch,gpus,gpu,tp,pp,dp,precision,framework,"
+                        "iter_time_s\na," DEEP "b," DEEP "c," DEEP);
+    const pid_t child = start("validate \"$D/deep.csv\" --db none --json");
+    for (int i = 0; i < 40; i++)
+        nap();
+    tap_ok(!has_ended(child), "rows of 10,000 layers are being predicted");
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    kill(child, number);
+    const cli_answer *a = finish(child);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    tap_ok(says(a, 3, "interrupted by signal") &&
+               end.tv_sec - begin.tv_sec <= 2,
+           "which signal %d ends within a second or two", number);
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_interrupt");
@@ -421,6 +444,8 @@ int main(void)
     test_stopped_search(SIGINT, "SIGINT");
     test_stopped_search(SIGTERM, "SIGTERM");
     test_stopped_solve();
+    test_interrupted_rows(SIGINT);
+    test_interrupted_rows(SIGTERM);
     test_stopped_too_early();
     test_stopped_while_building();
     test_interrupted_twice();

@@ -1,19 +1,15 @@
 /* What `sim` says a prediction is worth: published runs that resemble it, runs
  * of this host, or why nothing is known. */
 #include "config.h"
-#include "tests/run_cli.h"
+#include "tests/cli_tables.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define GPT "zoo:gpt,layers=2,hidden=256,heads=4,seq=128,vocab=1000"
 
 static double of_interval(const cli_answer *a, const char *key)
 {
-    const json_t *value =
-        json_object_get(json_object_get(a->json, "interval"), key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
+    return cli_real(json_object_get(a->json, "interval"), key);
 }
 
 static void unknown(const cli_answer *a, const char *part, const char *name)

@@ -90,6 +90,12 @@ static void test_no_numbers(long long run, unsigned long long seed)
         snprintf(is, sizeof is, ": %s of ", column);
         refused(run, place, is, values[i][0]);
     }
+    for (int i = 0; i < 2; i++) { /* 1e-15 s is less than a tick */
+        change("UPDATE timings SET compute_s=0, memory_s=0, network_s=0, "
+               "latency_s=0, launch_s=0, total_s=%s",
+               i ? "1e-15" : "0");
+        refused(run, "a step takes 0 s", "run ", "no seconds at all");
+    }
     change("UPDATE timings SET total_s=9e999 WHERE task=0");
     refused(run, "inf", "", "endless");
 }

@@ -2,7 +2,7 @@
  * another kind, unknown or contradicts the rest is a skip with its reason; a
  * table's columns and lines are those of its file. */
 #include "config.h"
-#include "tests/run_cli.h"
+#include "tests/cli_tables.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -33,6 +33,7 @@ static const cell good[] = {
     {"gpu", "A100-SXM4"},
     {"gpu_mem_gb", "80"},
     {"gpus_per_node", "8"},
+    {"intra_link", ""},
     {"inter_link", ""},
     {"tp", "1"},
     {"pp", "2"},
@@ -50,6 +51,8 @@ static const cell good[] = {
     {"iter_time_s", "0.100"},
     {"tflops_per_gpu", ""},
     {"tflops_kind", ""},
+    {"mfu_pct", ""},
+    {"hfu_pct", ""},
     {"tokens_per_s", ""},
     {"tokens_per_s_per_gpu", ""},
     {"samples_per_s", ""},
@@ -97,19 +100,9 @@ static void add_row(const char *changes)
     add("\n");
 }
 
-static void put(const char *text)
-{
-    char path[700];
-    snprintf(path, sizeof path, "%s/t.csv", cli_scratch);
-    FILE *file = fopen(path, "wb");
-    fputs(text, file);
-    fclose(file);
-}
-
 static const cli_answer *ask(void)
 {
-    put(table);
-    return cli("validate \"$D/t.csv\" --json --db none");
+    return cli_validate(table);
 }
 
 static uint64_t state; /* of random rows (splitmix64) */
@@ -120,13 +113,6 @@ static size_t below(size_t n)
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
     x = (x ^ x >> 27) * 0x94d049bb133111eb;
     return (size_t)((x ^ x >> 31) % n);
-}
-
-static const char *reason(const cli_answer *a, size_t i)
-{
-    const json_t *row = json_array_get(json_object_get(a->json, "skipped"), i);
-    const char *text = json_string_value(json_object_get(row, "reason"));
-    return text ? text : "";
 }
 
 static const char *detail(const cli_answer *a, size_t i, const char *key)
@@ -152,11 +138,13 @@ static void all_skipped(const wrong *rows, size_t n)
     for (size_t i = 0; i < n; i++)
         add_row(rows[i].changes);
     const cli_answer *a = ask();
-    tap_equal_int(a->status, 0, "a table of bad rows is read");
+    tap_equal_int(a->status, 1, "a table of bad rows has no answer");
+    tap_ok(strstr(a->err, "no row was predicted") != NULL, "which is said: %s",
+           a->err);
     tap_equal_int(predicted(a), 0, "none of them is predicted");
     for (size_t i = 0; i < n; i++)
-        tap_ok(strstr(reason(a, i), rows[i].reason) != NULL, "%s: %s (%s)",
-               rows[i].changes, rows[i].reason, reason(a, i));
+        tap_ok(strstr(cli_reason(a, i), rows[i].reason) != NULL, "%s: %s (%s)",
+               rows[i].changes, rows[i].reason, cli_reason(a, i));
 }
 #define ALL_SKIPPED(rows) all_skipped(rows, sizeof(rows) / sizeof((rows)[0]))
 
@@ -190,9 +178,9 @@ static void test_ranges(void)
     tap_equal_int(predicted(a), 0, "numbers that are none: nothing predicted");
     int named = 0;
     for (int i = 0; i < ROWS; i++) {
-        named += strstr(reason(a, (size_t)i), asked[i]) != NULL;
-        if (!strstr(reason(a, (size_t)i), asked[i]))
-            printf("# %s: %s\n", asked[i], reason(a, (size_t)i));
+        named += strstr(cli_reason(a, (size_t)i), asked[i]) != NULL;
+        if (!strstr(cli_reason(a, (size_t)i), asked[i]))
+            printf("# %s: %s\n", asked[i], cli_reason(a, (size_t)i));
     }
     tap_equal_int(named, ROWS, "each reason names its column");
 }
@@ -267,7 +255,15 @@ static void test_contradictions(void)
          "samples_per_s tells a step of"},
         /* 2 (12 h^2 + 4 s h) + V h multiply-adds of a word, h = s = 64 */
         {"iter_time_s=0.100|tflops_per_gpu=0.10", "tflops_per_gpu one of"},
+        {"iter_time_s=1.0e-7",
+         "the peak of its devices one of 2.42e-07 to inf"},
         {"params_b=0.5", "contradictory sizes: params_b 0.5"},
+        {"peak_mem_gb=200", "contradictory memory: peak_mem_gb 200 on devices "
+                            "of 80 GB (a100-sxm4-80g)"},
+        {"peak_mem_gb=18.5|gpu=V100-SXM2|gpu_mem_gb=16", "of 16 GB"},
+        {"status=oom", "contradictory status: 'oom', but iter_time_s tells"},
+        {"status=OOM|iter_time_s=|samples_per_s=160",
+         "but samples_per_s tells"},
         {"params_b=0.00001", "contradictory sizes: params_b 1e-05"},
     };
     ALL_SKIPPED(rows);
@@ -283,6 +279,9 @@ static void test_rounded(void)
         "iter_time_s=10|samples_per_s=1|tokens_per_s=102",
         "iter_time_s=0.100|tflops_per_gpu=0.0021",
         "params_b=0.0001",
+        "peak_mem_gb=85.8", /* of 10^9 bytes */
+        "peak_mem_gb=17|gpu=V100-SXM2|gpu_mem_gb=16",
+        "peak_mem_gb=200|status=oom|iter_time_s=",
         "params_b=0.00014",
         "scope=|task=|status=OK",
         "scope=run average|task=pre-training",
@@ -298,7 +297,7 @@ static void test_rounded(void)
         add_row(rows[i]);
     const cli_answer *a = ask();
     tap_equal_int(predicted(a), ROWS, "rows that are sound are predicted (%s)",
-                  reason(a, 0));
+                  cli_reason(a, 0));
     begin();
     add_row("iter_time_s=|samples_per_s=200");
     add_row("iter_time_s=|tokens_per_s_per_gpu=3200");
@@ -315,6 +314,46 @@ static void test_rounded(void)
                !strstr(detail(a, 2, "assumed"), "micro-batch"),
            "that it is of one micro-batch is said: %s",
            detail(a, 3, "assumed"));
+}
+
+/* Shares of the peak tell a time too: by products of weights alone at least,
+ * at most by all of them, of hardware all of them four times in place of three;
+ * up to twice as many or half as many count. */
+static void test_shares(void)
+{
+    enum { ROWS = 40 };
+    /* of weights; with words and scores */
+    const double least = 2 * 12 * 64 * 64, most = least + 64 * (512 + 4 * 64);
+    bool sound[ROWS];
+    state = tap_seed(29);
+    begin();
+    for (int i = 0; i < ROWS; i++) {
+        const bool hfu = below(2);
+        const double s = 1e-5 * (1 + (double)below(9)),
+                     all = 2 * 16 * 64 / (s * 4 * 312e12),
+                     low = 100 * 3 * least * all / 2,
+                     high = 100 * (hfu ? 4 : 3) * most * all * 2;
+        sound[i] = below(2);
+        const double by = (double)below(1000) / 999,
+                     share = sound[i]   ? low + by * (high - low)
+                             : below(2) ? high * (1.1 + by)
+                                        : low / (1.1 + by);
+        char changes[120];
+        snprintf(changes, sizeof changes, "id=%d|iter_time_s=%.5e|%s=%.5e", i,
+                 s, hfu ? "hfu_pct" : "mfu_pct", share);
+        add_row(changes);
+    }
+    const cli_answer *a = ask();
+    int right = 0;
+    size_t skipped = 0;
+    for (int i = 0; i < ROWS; i++) {
+        const char *why = sound[i] ? "" : cli_reason(a, skipped);
+        skipped += !sound[i];
+        right += sound[i] || strstr(why, "contradictory times: ");
+    }
+    tap_equal_int(predicted(a), ROWS - (int64_t)skipped,
+                  "those that can be are predicted");
+    tap_equal_int(right, ROWS, "the others are contradictory");
 }
 
 /* ---- devices and wires ---- */
@@ -368,6 +407,14 @@ static void test_wires(void)
         {"inter_link=1e9 Gb/s", "no such wire"},
         {"inter_link=2000000 Gb/s", "no such wire"},
         {"inter_link=200", "a number without a unit"},
+        {"inter_link=banana", "inter_link 'banana' is no wire that is known"},
+        {"intra_link=banana", "intra_link 'banana' is no wire that is known"},
+        {"intra_link=PCIe 4.0", "the usual wire of a100-sxm4-80g is another: "
+                                "NVLink3"},
+        {"gpu=L4|gpu_mem_gb=24|intra_link=NVLink", "of l4 is another: PCIe"},
+        {"gpus_per_node=2|inter_link=Ethernet", "inter_link 'Ethernet' tells "
+                                                "no rate, and the usual wire"},
+        {"gpus_per_node=2|inter_link=single node", "but 2 nodes"},
     };
     static const char *const same[] = {
         "200 Gb/s",       "200Gbps",         "25 GB/s",
@@ -386,7 +433,7 @@ static void test_wires(void)
     }
     const cli_answer *a = ask();
     tap_equal_int(predicted(a), SAME, "wires as people write them (%s)",
-                  reason(a, 0));
+                  cli_reason(a, 0));
     const json_t *details = json_object_get(a->json, "details");
     const json_t *first = json_array_get(details, 0);
     for (size_t i = 1; i < 6; i++)
@@ -394,6 +441,46 @@ static void test_wires(void)
                                                    "predicted_s")),
                  json_number_value(json_object_get(first, "predicted_s")), 1e-9,
                  "%s is 200 Gb/s", same[i]);
+}
+
+/* What is not told of wires is taken as usual and said, where it counts. */
+static void test_usual_wires(void)
+{
+    static const struct {
+        const char *changes;
+        bool inner, outer;
+    } rows[] = {
+        {"", true, false},
+        {"gpus_per_node=1", false, true},
+        {"gpus_per_node=2|inter_link=n/a", true, true},
+        {"gpus_per_node=2|inter_link=RoCEv2", true, true},
+        {"gpus_per_node=2|inter_link=RoCE RDMA (rate not stated)", true, true},
+        {"gpus_per_node=2|inter_link=banana 200 Gb/s", true, false},
+        {"gpus_per_node=2|inter_link=100 GbE|intra_link=NVLink", false, false},
+        {"gpu=L4|gpu_mem_gb=24|gpus_per_node=2|inter_link=Ethernet", true,
+         true},
+        {"gpu=L4|gpu_mem_gb=24|intra_link=PCI-e Gen4", false, false},
+        {"inter_link=Ethernet|intra_link=NVLink3/NVSwitch 600 GB/s", false,
+         false},
+        {"inter_link=NVLink only|intra_link=NVLink2 hybrid cube mesh", false,
+         false},
+        {"gpus_per_node=1|inter_link=IB|intra_link=PCIe", false, true},
+    };
+    enum { ROWS = sizeof rows / sizeof rows[0] };
+    begin();
+    for (int i = 0; i < ROWS; i++)
+        add_row(rows[i].changes);
+    const cli_answer *a = ask();
+    tap_equal_int(predicted(a), ROWS, "all are predicted (%s)",
+                  cli_reason(a, 0));
+    for (size_t i = 0; i < ROWS; i++) {
+        const char *assumed = detail(a, i, "assumed");
+        tap_ok((strstr(assumed, "the usual links within") != NULL) ==
+                       rows[i].inner &&
+                   (strstr(assumed, "the usual wire between") != NULL) ==
+                       rows[i].outer,
+               "'%s': assumed '%s'", rows[i].changes, assumed);
+    }
 }
 
 /* ---- plans that planners tell in words ---- */
@@ -476,7 +563,7 @@ static void test_same_options(void)
     }
     const cli_answer *a = ask();
     tap_equal_int(predicted(a), 2 * SAME, "plans in words are predicted (%s)",
-                  reason(a, 0));
+                  cli_reason(a, 0));
     for (size_t i = 0; i < 2 * SAME; i++)
         s[i / 2][i % 2] = json_number_value(json_object_get(
             json_array_get(json_object_get(a->json, "details"), i),
@@ -513,7 +600,8 @@ static void test_flops(void)
 
 static void test_columns(void)
 {
-    put("id,arch,gpu,gpus,global_batch,tpp,iter_time,x,,\nr,,,,,,,,,\n");
+    cli_put("t.csv",
+            "id,arch,gpu,gpus,global_batch,tpp,iter_time,x,,\nr,,,,,,,,,\n");
     const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
     const json_t *unknown = json_object_get(a->json, "unknown_columns");
     tap_equal_int((int64_t)json_array_size(unknown), 5,
@@ -538,7 +626,7 @@ static void test_columns(void)
         {"id,arch,gpu,gpus\nr\n", "no column 'global_batch': a table"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        put(bad[i][0]);
+        cli_put("t.csv", bad[i][0]);
         a = cli("validate \"$D/t.csv\" --db none");
         tap_ok(a->status == 2 && strstr(a->err, bad[i][1]), "refused: %s (%s)",
                bad[i][1], a->err);
@@ -547,6 +635,24 @@ static void test_columns(void)
     memcpy(table, "ID", 2);
     add_row("");
     tap_equal_int(predicted(ask()), 1, "capitals count nothing");
+}
+
+/* Each name is looked at a few times, however many there are: pairs of them
+ * would take minutes. */
+static void test_many_columns(void)
+{
+    enum { MANY = 50000 };
+    char path[700];
+    snprintf(path, sizeof path, "%s/t.csv", cli_scratch);
+    FILE *file = fopen(path, "wb");
+    fputs("id,arch,gpu,gpus,global_batch", file);
+    for (int i = 0; i < MANY; i++)
+        fprintf(file, ",x%d", i);
+    fputs("\nr\n", file);
+    fclose(file);
+    const cli_answer *a = cli("validate \"$D/t.csv\" --db none");
+    tap_ok(a->status == 1 && strstr(a->out, "(column 6)"),
+           "%d columns that are not known: %.60s", MANY, a->out);
 }
 
 /* The same lines however a system ends them, also inside of quotes. */
@@ -570,15 +676,15 @@ static void test_lines(void)
         for (const char *p = table; *p; p++)
             n += (size_t)snprintf(text + n, ROOM - n, "%.*s",
                                   *p == '\n' ? 8 : 1, *p == '\n' ? end : p);
-        put(text);
+        cli_put("t.csv", text);
         const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
         const size_t rows =
             json_array_size(json_object_get(a->json, "skipped"));
         snprintf(wanted, sizeof wanted, "t.csv:%zu: 3 cells",
                  3 + before + inside);
-        tap_ok(strstr(reason(a, rows - 1), wanted) != NULL,
+        tap_ok(strstr(cli_reason(a, rows - 1), wanted) != NULL,
                "line ends of %zu: %s (%s)", strlen(end), wanted,
-               reason(a, rows - 1));
+               cli_reason(a, rows - 1));
     }
 }
 
@@ -590,12 +696,15 @@ int main(void)
     test_words();
     test_contradictions();
     test_rounded();
+    test_shares();
     test_devices();
     test_wires();
+    test_usual_wires();
     test_options();
     test_same_options();
     test_flops();
     test_columns();
+    test_many_columns();
     test_lines();
     cli_end_scratch();
     return tap_done();

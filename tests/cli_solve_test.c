@@ -1,9 +1,8 @@
 /* flowsearch solve: public instances at their best known costs, and bad input
  * in one clear line. */
 #include "config.h"
-#include "tests/run_cli.h"
+#include "tests/cli_tables.h"
 
-#include <math.h>
 #include <stdint.h>
 
 #define NODES "\"nodes\":{\"intervals\":[[0,2],[1,3]],"
@@ -11,15 +10,6 @@
 #define GOOD                                                                   \
     "{\"problem\":{" NODES "\"costs\":[[1,2],[3,4]],"                          \
     "\"usages\":[[5,6],[7,8]]}," EDGES ",\"usage_limit\":%s}}"
-
-static void put(const char *name, const char *text)
-{
-    char path[700];
-    snprintf(path, sizeof path, "%s/%s", cli_scratch, name);
-    FILE *file = fopen(path, "wb");
-    fputs(text, file);
-    fclose(file);
-}
 
 static int64_t whole(const cli_answer *a, const char *key)
 {
@@ -45,7 +35,7 @@ static void instance(const char *name, int64_t cost)
 
 static void refused(const char *fact, const char *text, const char *word)
 {
-    put("bad.json", text);
+    cli_put("bad.json", text);
     const cli_answer *a = cli("solve \"$D/bad.json\" --db none");
     tap_ok(a->status == 2 && strstr(a->err, word), "%s", fact);
     if (a->status != 2 || !strstr(a->err, word))
@@ -100,7 +90,7 @@ static void test_limits(void)
 {
     char text[600];
     snprintf(text, sizeof text, GOOD, "12");
-    put("least.json", text);
+    cli_put("least.json", text);
     const cli_answer *a = cli("solve \"$D/least.json\" --db none --json "
                               "-o \"$D/solution.json\"");
     tap_ok(a->status == 0 && whole(a, "cost") == 4 &&
@@ -110,12 +100,12 @@ static void test_limits(void)
     tap_ok(system("cmp -s \"$D/solution.json\" \"$D/again.json\"") == 0,
            "the file is the same each time");
     snprintf(text, sizeof text, GOOD, "11");
-    put("no.json", text);
+    cli_put("no.json", text);
     a = cli("solve \"$D/no.json\" --db none");
     tap_ok(a->status == 1 && strstr(a->err, "is infeasible"),
            "a limit below everything is infeasible");
     snprintf(text, sizeof text, GOOD, "null");
-    put("free.json", text);
+    cli_put("free.json", text);
     a = cli("solve \"$D/free.json\" --db none --json");
     tap_ok(a->status == 0 && whole(a, "cost") == 4 &&
                json_is_null(json_object_get(a->json, "usage_limit")),
@@ -140,7 +130,7 @@ static void put_costly(const char *name, int n, const char *cost)
     }
     snprintf(text + at, sizeof text - at,
              "]},\"edges\":{\"nodes\":[],\"costs\":[]}}}");
-    put(name, text);
+    cli_put(name, text);
 }
 
 /* Sums that 64 bits do not hold are refused, none wraps; just below they are

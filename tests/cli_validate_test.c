@@ -1,7 +1,7 @@
 /* flowsearch validate: rows of published runs near what was measured, skips
  * with their reasons, bad tables in one clear line. */
 #include "config.h"
-#include "tests/run_cli.h"
+#include "tests/cli_tables.h"
 
 #include <math.h>
 #include <string.h>
@@ -42,21 +42,6 @@
     "M1,memory,pretrain,GPT 6.2B,gpt,30,4096,,32,,1024,96,48,2,1,V100-SXM2,"   \
     "16,8,,1,1,1,1,none,0,none,fp16,Megatron-LM,,,,,oom\n"
 
-static void put(const char *text)
-{
-    char path[700];
-    snprintf(path, sizeof path, "%s/t.csv", cli_scratch);
-    FILE *file = fopen(path, "wb");
-    fputs(text, file);
-    fclose(file);
-}
-
-static double real(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 static const json_t *detail(const cli_answer *a, const char *id)
 {
     size_t i;
@@ -68,37 +53,29 @@ static const json_t *detail(const cli_answer *a, const char *id)
     return NULL;
 }
 
-static const char *reason(const cli_answer *a, size_t i)
-{
-    const json_t *row = json_array_get(json_object_get(a->json, "skipped"), i);
-    const char *text = json_string_value(json_object_get(row, "reason"));
-    return text ? text : "";
-}
-
 static void test_rows(void)
 {
-    put(HEADER VTRAIN BUBBLE ONE EIGHT FULL);
-    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    const cli_answer *a = cli_validate(HEADER VTRAIN BUBBLE ONE EIGHT FULL);
     tap_equal_int(a->status, 0, "five rows are predicted");
     tap_equal_int(json_integer_value(json_object_get(a->json, "rows")), 5,
                   "rows");
     tap_equal_int(json_integer_value(json_object_get(a->json, "predicted")), 5,
                   "predicted");
-    tap_ok(fabs(real(detail(a, "V1460"), "error")) < 0.08, "V1460: %.3f off",
-           real(detail(a, "V1460"), "error"));
-    tap_ok(fabs(real(detail(a, "V3369"), "error")) < 0.06, "V3369: %.3f off",
-           real(detail(a, "V3369"), "error"));
-    tap_ok(fabs(real(detail(a, "V3369"), "mem_error")) < 0.1,
-           "and its memory %.3f", real(detail(a, "V3369"), "mem_error"));
+    tap_ok(fabs(cli_real(detail(a, "V1460"), "error")) < 0.08,
+           "V1460: %.3f off", cli_real(detail(a, "V1460"), "error"));
+    tap_ok(fabs(cli_real(detail(a, "V3369"), "error")) < 0.06,
+           "V3369: %.3f off", cli_real(detail(a, "V3369"), "error"));
+    tap_ok(fabs(cli_real(detail(a, "V3369"), "mem_error")) < 0.1,
+           "and its memory %.3f", cli_real(detail(a, "V3369"), "mem_error"));
     tap_ok(json_is_true(json_object_get(detail(a, "V2967"), "anchor")) &&
                json_is_null(json_object_get(detail(a, "V2967"), "error")),
            "one device is what eight are told from: no error of its own");
-    tap_ok(fabs(real(detail(a, "V2975"), "error")) < 0.12, "V2975: %.3f off",
-           real(detail(a, "V2975"), "error"));
-    tap_ok(real(a->json, "coverage") == 1, "all are covered");
+    tap_ok(fabs(cli_real(detail(a, "V2975"), "error")) < 0.12,
+           "V2975: %.3f off", cli_real(detail(a, "V2975"), "error"));
+    tap_ok(cli_real(a->json, "coverage") == 1, "all are covered");
     const json_t *sources = json_object_get(a->json, "per_source");
-    tap_ok(real(json_object_get(sources, "vTrain"), "rows") == 1 &&
-               isfinite(real(json_object_get(sources, "vTrain"), "mape")),
+    tap_ok(cli_real(json_object_get(sources, "vTrain"), "rows") == 1 &&
+               isfinite(cli_real(json_object_get(sources, "vTrain"), "mape")),
            "by source");
     a = cli("validate \"$D/t.csv\" --db none --source memory");
     tap_ok(strstr(a->out, "1 of 1 row that ran out of it was foreseen") != NULL,
@@ -116,9 +93,9 @@ static double resnet(const char *framework, const char *precision,
              HEADER "a,%s,pretrain,ResNet-50 v1.5,cnn,,,,,,224x224,%d,128,1,%d,"
                     "V100-SXM2,16,8,,1,1,%d,,,0,none,%s,%s,1,,,,ok\n",
              source, 128 * gpus, gpus, gpus, precision, framework);
-    put(text);
-    return real(detail(cli("validate \"$D/t.csv\" --json --db none"), "a"),
-                "predicted_s");
+    cli_put("t.csv", text);
+    return cli_real(detail(cli("validate \"$D/t.csv\" --json --db none"), "a"),
+                    "predicted_s");
 }
 
 static void test_convolutions(void)
@@ -164,10 +141,10 @@ static void test_pace(void)
                  "224,1,1,V100-SXM2,16,8,1x IB EDR 100 Gb/s (MT27700) per node,"
                  "1,1,1,,,0,none,amp fp16,NGC TensorFlow 1.x,%s,,,,ok\n",
                  seconds[k]);
-        put(text);
-        told[k] =
-            real(detail(cli("validate \"$D/t.csv\" --json --db none"), "V2975"),
-                 "predicted_s");
+        cli_put("t.csv", text);
+        told[k] = cli_real(
+            detail(cli("validate \"$D/t.csv\" --json --db none"), "V2975"),
+            "predicted_s");
     }
     tap_ok(told[1] / told[0] > 3.9 && told[1] / told[0] < 4.05,
            "four times as slow a device makes eight four times as slow: %.3f "
@@ -199,7 +176,7 @@ static void test_sources(void)
                "\"$S\"/datasets/frameworks \"$S\"/datasets/collectives "
                "\"$S\"/datasets/validation \"$D/data\"") != 0)
         return;
-    put(HEADER VTRAIN);
+    cli_put("t.csv", HEADER VTRAIN);
     setenv("FS_DATA", data, 1);
     refuses_sources("{\"sources\":[{\"match\":\"a\",\"with\":"
                     "{\"attention\":\"fused\"}}]}",
@@ -220,20 +197,22 @@ static void test_sources(void)
  * counts, and what is said without it is told as well. */
 static void test_simulated(void)
 {
-    put("source_ref,evidence," HEADER
+    const cli_answer *a = cli_validate(
+        "source_ref,evidence," HEADER
         "data/ground_truth_single.csv line 2,repo (simulated)," PROFILED
         "table 4,paper-text," BUBBLE);
-    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
     const json_t *sources = json_object_get(a->json, "per_source");
-    const double qi = real(json_object_get(sources, "Qi"), "mape");
-    tap_ok(fabs(real(detail(a, "V0001"), "error")) < 0.12, "V0001: %.3f off",
-           real(detail(a, "V0001"), "error"));
+    const double qi = cli_real(json_object_get(sources, "Qi"), "mape");
+    tap_ok(fabs(cli_real(detail(a, "V0001"), "error")) < 0.12,
+           "V0001: %.3f off", cli_real(detail(a, "V0001"), "error"));
     const json_t *vtrain = json_object_get(sources, "vTrain");
-    tap_ok(real(vtrain, "simulated") == 1 && isnan(real(vtrain, "runs_mape")),
+    tap_ok(cli_real(vtrain, "simulated") == 1 &&
+               isnan(cli_real(vtrain, "runs_mape")),
            "its source is told to have a row that is no run, and none other");
-    tap_near(real(a->json, "source_mape"), (qi + real(vtrain, "mape")) / 2,
-             1e-12, "it counts as a source");
-    tap_near(real(a->json, "runs_mape"), qi, 1e-12,
+    tap_near(cli_real(a->json, "source_mape"),
+             (qi + cli_real(vtrain, "mape")) / 2, 1e-12,
+             "it counts as a source");
+    tap_near(cli_real(a->json, "runs_mape"), qi, 1e-12,
              "the average of what ran alone is told as well");
     a = cli("validate \"$D/t.csv\" --db none");
     tap_ok(strstr(a->out, "1 of these is another simulator's sums") == NULL &&
@@ -241,16 +220,16 @@ static void test_simulated(void)
                               "run; it has no others; averaged over sources "
                               "without them "),
            "one row, and no others: said so");
-    put("source_ref,evidence," HEADER
-        "data/ground_truth_single.csv line 2,repo (simulated)," PROFILED);
+    cli_put("t.csv",
+            "source_ref,evidence," HEADER
+            "data/ground_truth_single.csv line 2,repo (simulated)," PROFILED);
     a = cli("validate \"$D/t.csv\" --db none");
     tap_ok(strstr(a->out, "it has no others; no run is left\n") != NULL,
            "and where there is no run at all");
-    put("source_ref," HEADER "line 2," PROFILED);
-    a = cli("validate \"$D/t.csv\" --json --db none");
-    tap_ok(real(detail(a, "V0001"), "predicted_s") > 0.372160,
+    a = cli_validate("source_ref," HEADER "line 2," PROFILED);
+    tap_ok(cli_real(detail(a, "V0001"), "predicted_s") > 0.372160,
            "as a run, which recomputes, it is longer: %g",
-           real(detail(a, "V0001"), "predicted_s"));
+           cli_real(detail(a, "V0001"), "predicted_s"));
 }
 
 /* Times of a run are not the answer. */
@@ -266,18 +245,16 @@ static void forget_walls(json_t *root)
  * many bytes. */
 static void test_nearest(void)
 {
-    put(HEADER BUBBLE BUBBLE_BESIDE);
-    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    const cli_answer *a = cli_validate(HEADER BUBBLE BUBBLE_BESIDE);
     const json_t *qi =
         json_object_get(json_object_get(a->json, "per_source"), "Qi");
-    tap_near(real(qi, "nearest_row_mape"),
+    tap_near(cli_real(qi, "nearest_row_mape"),
              (fabs(0.5 * 1.42 / 0.8876 - 1) + fabs(2 * 0.8876 / 1.42 - 1)) / 2,
              1e-9, "the nearest row's time, by work");
-    tap_near(real(qi, "nearest_row_mem_mape"),
+    tap_near(cli_real(qi, "nearest_row_mem_mape"),
              (fabs(35.0 / 28 - 1) + fabs(28.0 / 35 - 1)) / 2, 1e-9,
              "its memory, as it is");
-    put(HEADER BUBBLE);
-    a = cli("validate \"$D/t.csv\" --json --db none");
+    a = cli_validate(HEADER BUBBLE);
     qi = json_object_get(json_object_get(a->json, "per_source"), "Qi");
     tap_ok(json_is_null(json_object_get(qi, "nearest_row_mem_mape")),
            "a row alone has none");
@@ -285,8 +262,7 @@ static void test_nearest(void)
 
 static void test_again(void)
 {
-    put(HEADER VTRAIN BUBBLE EIGHT);
-    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    const cli_answer *a = cli_validate(HEADER VTRAIN BUBBLE EIGHT);
     json_t *first = json_incref(a->json);
     forget_walls(first);
     a = cli("validate \"$D/t.csv\" --json --db none");
@@ -352,10 +328,9 @@ static void test_skips(void)
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         char text[4000];
         snprintf(text, sizeof text, "%s%s", HEADER, cases[k].row);
-        put(text);
-        const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
-        tap_ok(a->status == 0 && strstr(reason(a, 0), cases[k].reason),
-               "skipped: %s (%s)", cases[k].reason, reason(a, 0));
+        const cli_answer *a = cli_validate(text);
+        tap_ok(a->status == 1 && strstr(cli_reason(a, 0), cases[k].reason),
+               "skipped: %s (%s)", cases[k].reason, cli_reason(a, 0));
         tap_ok(json_is_null(json_object_get(a->json, "mape")),
                "and never counted as right");
     }
@@ -364,23 +339,25 @@ static void test_skips(void)
 /* A program that repeats is looked at once, however often it does. */
 static void test_million(void)
 {
-    put(HEADER "a,s,pretrain,G,gpt,24,64,,4,,64,2000000,1,1000000,2,A100-SXM4,"
+    const cli_answer *a = cli_validate(
+        HEADER "a,s,pretrain,G,gpt,24,64,,4,,64,2000000,1,1000000,2,A100-SXM4,"
                "80,8,,1,1,2,1,none,0,none,fp16,Megatron,40000,,,,ok\n"
                "b,s,pretrain,G,gpt,24,64,,4,,64,200,1,100,2,A100-SXM4,"
                "80,8,,1,1,2,1,none,0,none,fp16,Megatron,4,,,,ok\n");
-    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
-    tap_near(real(detail(a, "a"), "predicted_s"),
-             1e4 * real(detail(a, "b"), "predicted_s"), 0.01,
+    tap_near(cli_real(detail(a, "a"), "predicted_s"),
+             1e4 * cli_real(detail(a, "b"), "predicted_s"), 0.01,
              "a million micro-batches take 10,000 times as long as 100");
-    tap_near(real(detail(a, "a"), "process_bytes"),
-             real(detail(a, "b"), "process_bytes"), 1e-12, "and as many bytes");
+    tap_near(cli_real(detail(a, "a"), "process_bytes"),
+             cli_real(detail(a, "b"), "process_bytes"), 1e-12,
+             "and as many bytes");
 }
 
 /* A bound holds of nothing. */
 static void test_nothing(void)
 {
-    put(HEADER "a,s,pretrain,G,tree,2,64,,4,,64,8,2,2,2,A100-SXM4,80,8,,1,1,2,"
-               "1,none,0,none,fp16,Megatron,1,,,,ok\n");
+    cli_put("t.csv", HEADER
+            "a,s,pretrain,G,tree,2,64,,4,,64,8,2,2,2,A100-SXM4,80,8,,1,1,2,"
+            "1,none,0,none,fp16,Megatron,1,,,,ok\n");
     const cli_answer *a =
         cli("validate \"$D/t.csv\" --db \"$D/v.db\" --max-error 0.5");
     tap_ok(a->status == 1 && strstr(a->err, "no row's time was predicted"),
@@ -392,7 +369,7 @@ static void test_nothing(void)
 
 static void refuses(const char *text, const char *options, const char *part)
 {
-    put(text);
+    cli_put("t.csv", text);
     const cli_answer *a = cli("validate \"$D/t.csv\" --db none %s", options);
     tap_ok(a->status == 2 && strstr(a->err, part), "refused: %s (%s)", part,
            a->err);
@@ -401,7 +378,7 @@ static void refuses(const char *text, const char *options, const char *part)
 /* What is written is never what was read. */
 static void test_outputs(void)
 {
-    put(HEADER VTRAIN);
+    cli_put("t.csv", HEADER VTRAIN);
     const cli_answer *a = cli("validate \"$D/t.csv\" --db none --residuals "
                               "\"$D/t.csv\"");
     tap_ok(a->status == 2 && strstr(a->err, "is an input"),
@@ -434,7 +411,7 @@ static void put_fitted(void)
                  k, 1 + 0.01 * k);
         strcat(text, row);
     }
-    put(text);
+    cli_put("t.csv", text);
 }
 
 /* sim knows of no source: residuals are without what is fitted to one, and
@@ -444,25 +421,25 @@ static void test_residuals(void)
     put_fitted();
     const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
     json_t *told = json_deep_copy(json_object_get(a->json, "per_source"));
-    const double mape = real(a->json, "mape");
-    const double ratio = real(detail(a, "h0"), "measured_s") /
-                         real(detail(a, "h0"), "predicted_s");
+    const double mape = cli_real(a->json, "mape");
+    const double ratio = cli_real(detail(a, "h0"), "measured_s") /
+                         cli_real(detail(a, "h0"), "predicted_s");
     a = cli("validate \"$D/t.csv\" --json --db none --residuals \"$D/r\"");
     tap_equal_int(a->status, 0, "residuals are written: %s", a->err);
     tap_ok(json_equal(told, json_object_get(a->json, "per_source")) &&
-               real(a->json, "mape") == mape,
+               cli_real(a->json, "mape") == mape,
            "and the report is as without: %.17g, %.17g", mape,
-           real(a->json, "mape"));
-    tap_equal_int((int64_t)real(a->json, "residual_rows_anew"), 8,
+           cli_real(a->json, "mape"));
+    tap_equal_int((int64_t)cli_real(a->json, "residual_rows_anew"), 8,
                   "rows to whose source something is fitted, once more");
     char path[700];
     snprintf(path, sizeof path, "%s/r", cli_scratch);
     json_t *file = json_load_file(path, 0, NULL);
     const json_t *first = json_array_get(json_object_get(file, "regimes"), 0);
-    tap_equal_int((int64_t)real(first, "rows"), 8, "all are of a regime");
-    tap_ok(real(first, "low") > 1.02 * ratio,
+    tap_equal_int((int64_t)cli_real(first, "rows"), 8, "all are of a regime");
+    tap_ok(cli_real(first, "low") > 1.02 * ratio,
            "which is without that constant: low %.3f, as told %.3f",
-           real(first, "low"), ratio);
+           cli_real(first, "low"), ratio);
     json_decref(file);
     json_decref(told);
     char command[200];
@@ -477,12 +454,12 @@ static void test_residuals(void)
 /* A table as a spreadsheet writes it, with a row that is cut. */
 static void test_spreadsheet(void)
 {
-    put("\xEF\xBB\xBF" HEADER "a,b\n" VTRAIN);
-    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    const cli_answer *a = cli_validate("\xEF\xBB\xBF" HEADER "a,b\n" VTRAIN);
     tap_equal_int(json_integer_value(json_object_get(a->json, "predicted")), 1,
                   "a byte order mark is passed over, a row that is cut too");
-    tap_ok(strstr(reason(a, 0), "t.csv:2: 2 cells, but there are 33 columns"),
-           "with its line: %s", reason(a, 0));
+    tap_ok(
+        strstr(cli_reason(a, 0), "t.csv:2: 2 cells, but there are 33 columns"),
+        "with its line: %s", cli_reason(a, 0));
 }
 
 #define LIKE_VTRAIN(id, framework, seconds)                                    \
@@ -492,28 +469,28 @@ static void test_spreadsheet(void)
 
 static void test_frameworks(void)
 {
-    put(HEADER LIKE_VTRAIN("m", "Megatron-LM", "0.4")
+    const cli_answer *a = cli_validate(
+        HEADER LIKE_VTRAIN("m", "Megatron-LM", "0.4")
             LIKE_VTRAIN("n", "", "0.4") LIKE_VTRAIN("o", "FooBar", "0.4"));
-    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
-    tap_ok(strstr(reason(a, 0), "framework 'FooBar' is not known"),
-           "an unknown one is a skip: %s", reason(a, 0));
+    tap_ok(strstr(cli_reason(a, 0), "framework 'FooBar' is not known"),
+           "an unknown one is a skip: %s", cli_reason(a, 0));
     tap_ok(strstr(json_string_value(json_object_get(detail(a, "n"), "assumed")),
                   "no framework") != NULL,
            "none is our own runtime, and said");
-    tap_ok(real(detail(a, "n"), "predicted_s") <
-               real(detail(a, "m"), "predicted_s"),
+    tap_ok(cli_real(detail(a, "n"), "predicted_s") <
+               cli_real(detail(a, "m"), "predicted_s"),
            "which is not Megatron");
     a = cli("validate \"$D/t.csv\" --db none");
-    tap_ok(strstr(a->out, "1 row tells no framework") != NULL,
+    tap_ok(strstr(a->out, "1 row: no framework: as this runtime") != NULL,
            "the text says so too");
 }
 
 /* Odd rows get a word. */
 static void test_hints(void)
 {
-    put(HEADER LIKE_VTRAIN("m", "Megatron-LM", "400") LIKE_VTRAIN(
-        "n", "Megatron-LM", "0.4") LIKE_VTRAIN("n", "Megatron-LM", "0.4"));
-    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    const cli_answer *a =
+        cli_validate(HEADER LIKE_VTRAIN("m", "Megatron-LM", "400") LIKE_VTRAIN(
+            "n", "Megatron-LM", "0.4") LIKE_VTRAIN("n", "Megatron-LM", "0.4"));
     const char *hint =
         json_string_value(json_object_get(detail(a, "m"), "hint"));
     tap_ok(hint && strstr(hint, "milliseconds"), "a time in milliseconds: %s",
@@ -528,10 +505,43 @@ static void test_hints(void)
            "people read both");
 }
 
+/* Rows of one id, and what becomes of those that an earlier one has. */
+static void test_repeated(void)
+{
+    static const struct {
+        const char *first, *second, *third, *said;
+    } tables[] = {
+        {"Megatron-LM", "Megatron-LM", "FSDP",
+         "2 rows have an id that another has, and count too: n (lines 2 and "
+         "3), "
+         "n (lines 3 and 4)"},
+        {"Megatron-LM", "FooBar", "FSDP",
+         "2 rows have an id that another has, and 1 of them counts too, the "
+         "others are skipped: n (lines 2 and 3)"},
+        {"Megatron-LM", "FooBar", "Bar",
+         "2 rows have an id that another has, and are skipped: n"},
+        {"Foo", "Bar", "FSDP",
+         "2 rows have an id that another has, and 1 of them counts too"},
+    };
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        const char *of[] = {tables[i].first, tables[i].second, tables[i].third};
+        char text[4000] = HEADER;
+        for (int k = 0; k < 3; k++) {
+            char row[400];
+            snprintf(row, sizeof row, LIKE_VTRAIN("n", "%s", "0.4"), of[k]);
+            strcat(text, row);
+        }
+        cli_put("t.csv", text);
+        const cli_answer *a = cli("validate \"$D/t.csv\" --db none");
+        tap_ok(strstr(a->out, tables[i].said) != NULL, "%s", tables[i].said);
+    }
+}
+
 /* Verdicts of memory: each row's, and how many. */
 static void test_verdicts(void)
 {
-    put(HEADER VTRAIN FULL
+    cli_put(
+        "t.csv", HEADER VTRAIN FULL
         "V2,memory,pretrain,GPT 6.2B,gpt,30,4096,,32,,1024,96,48,2,1,V100-SXM2,"
         "16,8,,1,1,1,1,none,0,none,fp16,Megatron-LM,9,,,,ok\n"
         "V3,memory,pretrain,GPT,gpt,2,64,,4,,64,8,8,1,1,V100-SXM2,16,8,,1,1,1,"
@@ -542,12 +552,12 @@ static void test_verdicts(void)
     for (int k = 0; k < 4; k++)
         tap_ok(json_is_true(json_object_get(detail(a, ids[k]), "fits")) ==
                        fits[k] &&
-                   (real(detail(a, ids[k]), "process_bytes") <=
-                    real(detail(a, ids[k]), "limit_bytes")) == fits[k],
+                   (cli_real(detail(a, ids[k]), "process_bytes") <=
+                    cli_real(detail(a, ids[k]), "limit_bytes")) == fits[k],
                "%s %s", ids[k], fits[k] ? "fits" : "does not fit");
     const json_t *all = json_object_get(a->json, "out_of_memory");
-    tap_ok(real(all, "foreseen") == 1 && real(all, "missed") == 1 &&
-               real(all, "false_alarms") == 1 && real(all, "ran") == 1,
+    tap_ok(cli_real(all, "foreseen") == 1 && cli_real(all, "missed") == 1 &&
+               cli_real(all, "false_alarms") == 1 && cli_real(all, "ran") == 1,
            "one of each");
     a = cli("validate \"$D/t.csv\" --db none");
     tap_ok(strstr(a->out, "predicted of 1 of the 2 rows that ran") &&
@@ -558,10 +568,10 @@ static void test_verdicts(void)
 /* Order: the worst group first, and means. */
 static void test_order(void)
 {
-    put(HEADER LIKE_VTRAIN("a", "Megatron-LM", "0.4")
-            LIKE_VTRAIN("b", "PyTorch", "0.3") LIKE_VTRAIN("c", "FSDP", "0.2")
-                BUBBLE ONE EIGHT);
-    const cli_answer *a = cli("validate \"$D/t.csv\" --json --db none");
+    const cli_answer *a =
+        cli_validate(HEADER LIKE_VTRAIN("a", "Megatron-LM", "0.4")
+                         LIKE_VTRAIN("b", "PyTorch", "0.3")
+                             LIKE_VTRAIN("c", "FSDP", "0.2") BUBBLE ONE EIGHT);
     tap_ok(json_is_null(json_object_get(a->json, "tau")),
            "of other frameworks there is no order");
     char text[8192], row[400];
@@ -574,17 +584,16 @@ static void test_order(void)
                  k, k / 4, tp, tp, 8 / tp, k < 4 ? 1 + tp : 9.0 / tp);
         strcat(text, row);
     }
-    put(text);
-    a = cli("validate \"$D/t.csv\" --json --db none");
+    a = cli_validate(text);
     const json_t *groups = json_object_get(a->json, "groups");
-    const double first = real(json_array_get(groups, 0), "tau"),
-                 second = real(json_array_get(groups, 1), "tau");
+    const double first = cli_real(json_array_get(groups, 0), "tau"),
+                 second = cli_real(json_array_get(groups, 1), "tau");
     tap_ok(json_array_size(groups) == 2 && first < second,
            "the worst first: tau %g, %g", first, second);
-    tap_near(real(a->json, "tau"), (first + second) / 2, 1e-12, "its mean");
-    tap_near(real(a->json, "regret"),
-             (real(json_array_get(groups, 0), "regret") +
-              real(json_array_get(groups, 1), "regret")) /
+    tap_near(cli_real(a->json, "tau"), (first + second) / 2, 1e-12, "its mean");
+    tap_near(cli_real(a->json, "regret"),
+             (cli_real(json_array_get(groups, 0), "regret") +
+              cli_real(json_array_get(groups, 1), "regret")) /
                  2,
              1e-12, "the regret's");
 }
@@ -627,6 +636,7 @@ int main(void)
     test_spreadsheet();
     test_frameworks();
     test_hints();
+    test_repeated();
     test_verdicts();
     test_order();
     test_refused();

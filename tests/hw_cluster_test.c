@@ -136,6 +136,9 @@ static void test_files(void)
                 "\"devices_per_node\": 2, \"device\": {\"name\": \"x\", "
                 "\"memory_bytes\": -5}}]}",
                 "groups[0].device.memory_bytes", "a negative figure");
+    refuse_text("{\"version\": 1, \"groups\": [{\"nodes\": 1, "
+                "\"devices_per_node\": 2, \"device\": {\"name\": \"\"}}]}",
+                "groups[0].device.name", "a device without a name");
     refuse_text("{\"version\": 1, \"groups\": [{\"nodes\": 1e3}]}",
                 "whole number", "a fraction is no count");
 }

@@ -75,6 +75,10 @@ static void test_paths(fs_arena *arena)
                d->groups[0].memory.bandwidth_bps ==
                    4 * c->groups[0].memory.bandwidth_bps,
            "local copies follow the memory");
+    d = set(c, "device.memory*=.3", arena, &changes);
+    tap_ok(d && d->groups[0].device.memory_bytes ==
+                    (double)(int64_t)(.3 * c->groups[0].device.memory_bytes),
+           "bytes are whole ones");
     d = set(c, "nics=1", arena, &changes);
     tap_ok(d && d->nics_per_node == 1, "nics is the number of NICs of a node");
     d = set(c, "device.launch_s+=1e-6", arena, &changes);
@@ -112,8 +116,8 @@ static void test_refused(fs_arena *arena)
     refused(c, "groups[0].outer.latency*=2", "has no figure", arena);
     refused(c, "nodes*=2", "cannot change under a plan", arena);
     refused(c, "groups[0].devices_per_node=4", "cannot change", arena);
-    refused(c, "device.memory_bytes*=2", "no part in a step's time", arena);
-    refused(c, "device.memory*=2", "no part in a step's time", arena);
+    refused(c, "device.usd_per_h*=2", "no part in a step's time", arena);
+    refused(c, "device.memory*=0", "must be from", arena);
     refused(c, "cores=4", "none that share cores", arena);
     refused(c, "link.bandwidth", "PATH*=X", arena);
     refused(c, "*=2", "has no figure", arena);

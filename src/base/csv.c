@@ -6,6 +6,7 @@
 #include "base/text.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -139,19 +140,36 @@ static const char *trim(const char *text, fs_arena *arena)
     return fs_strndup(arena, text, n);
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    const char **x = *(const char **const *)a, **y = *(const char **const *)b;
+    const int by_name = strcasecmp(*x, *y);
+    return by_name ? by_name : (x > y) - (x < y);
+}
+
 /* Names that differ by blanks or capitals are one; no name is none. */
 static fs_status take_names(const reading *r, cells *names)
 {
+    const char ***sorted = fs_new(r->arena, const char **, names->n);
+    const char **first = NULL, **again = NULL;
     for (int32_t i = 0; i < names->n; i++) {
         names->at[i] = trim(names->at[i], r->arena);
-        for (int32_t k = 0; k < i && names->at[i][0]; k++)
-            if (strcasecmp(names->at[i], names->at[k]) == 0)
-                return fs_fail(r->err, FS_INVALID,
-                               "%s:1: the column '%.80s' stands twice: as "
-                               "column %d and as column %d",
-                               r->path, names->at[i], k + 1, i + 1);
+        sorted[i] = &names->at[i];
     }
-    return FS_OK;
+    qsort(sorted, (size_t)names->n, sizeof *sorted, compare_names);
+    for (int32_t k = 1; k < names->n; k++)
+        if (**sorted[k] && strcasecmp(*sorted[k - 1], *sorted[k]) == 0 &&
+            (!again || sorted[k] < again)) {
+            first = sorted[k - 1];
+            again = sorted[k];
+        }
+    if (!again)
+        return FS_OK;
+    return fs_fail(r->err, FS_INVALID,
+                   "%s:1: the column '%.80s' stands twice: as column %d and as "
+                   "column %d",
+                   r->path, *again, (int)(first - names->at) + 1,
+                   (int)(again - names->at) + 1);
 }
 
 /* U+FEFF in UTF-8 */

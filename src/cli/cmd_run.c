@@ -77,8 +77,12 @@ static fs_status check_host(cli *c, const cli_plan *p)
                            "(plan with --cluster local --ranks %d)",
                            p->cluster->name, p->cluster->n_devices);
     char host[256] = "";
+    bool here = false; /* under another name, as a container's restart gives */
     gethostname(host, sizeof host - 1);
-    if (p->cluster->host && strcmp(host, p->cluster->host) != 0)
+    const bool renamed = p->cluster->host && strcmp(host, p->cluster->host);
+    if (renamed)
+        FS_TRY(cli_machine_is_here(c, p->cluster, &here));
+    if (renamed && !here)
         return fs_fail(&c->err, FS_INVALID,
                        "the plan was made for host %s, this is %s: plan again "
                        "here with --cluster local",

@@ -8,6 +8,7 @@
 #include "cost/framework.h"
 #include "report/report.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,7 @@ static fs_status pick_timing(cli *c, const cli_plan *p,
     }
     char *end;
     long long run = strtoll(said, &end, 10);
-    if (end == said || *end || run < 1)
+    if (end == said || *end || run < 1 || run == LLONG_MAX)
         return fs_fail(&c->err, FS_INVALID,
                        "--timing wants `predicted` or the "
                        "number of a run, not '%s'",
@@ -362,6 +363,10 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     FS_TRY(pick_timing(c, &p, f, &timing));
     FS_TRY(play(c, &p, timing, &options, &sim, &path));
     fs_progress("%s", "");
+    if (!(sim.iteration_s > 0)) /* of rates there would be none */
+        return fs_fail(&c->err, FS_INVALID,
+                       "%s: by its durations a step takes 0 s, which none does",
+                       timing->source);
     const bool predicted = strcmp(timing->source, "predicted") == 0;
     cli_interval interval;
     if (predicted)

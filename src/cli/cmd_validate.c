@@ -252,6 +252,18 @@ static fs_status write_residuals(cli *c, const validating *told)
     return FS_OK;
 }
 
+/* Of nothing there is no answer, and whoever asked wants one. */
+static fs_status check_any(cli *c, const validating *v)
+{
+    for (int32_t k = 0; k < v->n_asked; k++)
+        if (!v->predicted[v->asked[k]].failed)
+            return FS_OK;
+    return fs_fail(&c->err, FS_NO,
+                   "no row was predicted: all %d are skipped, each with its "
+                   "reason",
+                   v->n);
+}
+
 static fs_status check_bound(cli *c, const validate_scores *s)
 {
     const double most = c->args.max_error;
@@ -311,5 +323,6 @@ fs_status cli_cmd_validate(cli *c)
         cli_figure(c, "mape", s.mape, "");
         cli_figure(c, "source_mape", s.source_mape, "");
     }
-    return check_bound(c, &s);
+    FS_TRY(check_bound(c, &s));
+    return check_any(c, &v);
 }

@@ -96,6 +96,18 @@ static fs_status open_staging(cli *c, bool there, const char **out)
     return made ? FS_OK : fs_write_fail(dir, why, &c->err);
 }
 
+/* The folder that was asked for, in the place of the one at hand, which nobody
+ * asked for and which is gone by then. */
+static fs_status name_asked(cli *c, const char *staging, fs_status status)
+{
+    const size_t n = strlen(staging);
+    const char *said = fs_strdup(c->arena, c->err.text);
+    if (status == FS_OK || strncmp(said, staging, n) != 0)
+        return status;
+    c->err = (fs_err){0};
+    return fs_fail(&c->err, status, "%s%s", c->args.output, said + n);
+}
+
 /* A new folder is there with all that is in it, or not at all. */
 static fs_status put(cli *c, const char *staging, bool there, int32_t n_ranks,
                      int32_t *removed)
@@ -124,8 +136,9 @@ fs_status cli_export_chakra(cli *c, const cli_plan *p)
     const plan_timing *timing =
         cost_timing(p->cost, p->model.graph, p->plan, c->arena);
     FS_TRY(open_staging(c, there, &staging));
-    FS_TRY(report_chakra_write(p->model.graph, p->plan, timing, staging,
-                               &c->err, &done));
+    FS_TRY(name_asked(c, staging,
+                      report_chakra_write(p->model.graph, p->plan, timing,
+                                          staging, &c->err, &done)));
     FS_TRY(put(c, staging, there, n_ranks, &removed));
     tell(c, &done, removed);
     return FS_OK;

@@ -63,6 +63,20 @@ const char *validate_word_of(const char *text, const validate_word *known)
     return NULL;
 }
 
+const char *validate_any_word(const char *text, const validate_word *known)
+{
+    while (*text) {
+        size_t n = 0;
+        while (isalpha((unsigned char)text[n]))
+            n++;
+        for (const validate_word *k = known; n > 0 && k->text; k++)
+            if (strlen(k->text) == n && strncasecmp(text, k->text, n) == 0)
+                return k->means;
+        text += n ? n : 1;
+    }
+    return NULL;
+}
+
 bool validate_all_words(const char *text, const char *const *known,
                         char other[32])
 {
@@ -202,12 +216,13 @@ void validate_understand(const validate_row *row, const char *data_dir,
                            .assumed = ""};
     const char *family = validate_family(row->arch);
     validate_reader r = {
-        row, data_dir, arena, out, {.arena = arena}, family ? family : "", 0};
+        row, data_dir, arena, out, {.arena = arena}, family ? family : "",
+        0,   NULL};
     take_framework(&r, frameworks); /* any other reason goes before its */
     take_source(&r, frameworks);
     if (validate_take_measured(&r) && validate_take_network(&r) &&
         validate_take_cluster(&r) && validate_take_recipe(&r))
-        validate_check_times(&r);
+        validate_check_measured(&r);
     take_streams(&r);
     if (validate_has(row->arch, "cnn"))
         out->optimizer = "momentum";

@@ -163,10 +163,122 @@ static bool take_links(validate_reader *r)
     return true;
 }
 
+/* ---- which wires they are ---- */
+
+/* What words name; of an outer wire without a rate the kind must be the usual
+ * one's, where frames go through hosts, or adapters that need none of them. */
+static const validate_word kinds[] = {{"nvlink", "NVLink"},
+                                      {"nvswitch", "NVLink"},
+                                      {"pcie", "PCIe"},
+                                      {"pci", "PCIe"},
+                                      {"xgmi", "Infinity Fabric"},
+                                      {"infinity", "Infinity Fabric"},
+                                      {"ici", "ICI"},
+                                      {"upi", "sockets"},
+                                      {"socket", "sockets"},
+                                      {"shared", "sockets"},
+                                      {"ethernet", "Ethernet"},
+                                      {"eth", "Ethernet"},
+                                      {"tcp", "Ethernet"},
+                                      {"ib", "RDMA"},
+                                      {"infiniband", "RDMA"},
+                                      {"qdr", "RDMA"},
+                                      {"fdr", "RDMA"},
+                                      {"edr", "RDMA"},
+                                      {"hdr", "RDMA"},
+                                      {"ndr", "RDMA"},
+                                      {"xdr", "RDMA"},
+                                      {"rdma", "RDMA"},
+                                      {"roce", "RDMA"},
+                                      {"rocev", "RDMA"},
+                                      {"efa", "RDMA"},
+                                      {"slingshot", "RDMA"},
+                                      {"omnipath", "RDMA"},
+                                      {NULL, NULL}};
+
+/* Wires of a usual node have several names, "Ethernet or NDR InfiniBand". */
+static bool is_of_kind(const char *name, const char *kind)
+{
+    validate_word one[sizeof kinds / sizeof kinds[0]];
+    int32_t n = 0;
+    for (const validate_word *k = kinds; k->text; k++)
+        if (strcmp(k->means, kind) == 0)
+            one[n++] = *k;
+    one[n] = (validate_word){NULL, NULL};
+    return validate_any_word(name, one) != NULL;
+}
+
+/* No more than a word says which wire it is: that must be the usual one. */
+static bool take_kind(validate_reader *r, const char *column, const char *text,
+                      const char *usual, bool counts)
+{
+    const char *kind = validate_any_word(text, kinds);
+    if (!kind)
+        return validate_skip(r, "%s '%.60s' is no wire that is known", column,
+                             text);
+    if (counts && !is_of_kind(usual, kind))
+        return validate_skip(r,
+                             "%s '%.60s' tells no rate, and the usual wire of "
+                             "%s is another: %s",
+                             column, text, r->usual->groups[0].device.name,
+                             usual);
+    return true;
+}
+
+/* Texts that tell of no wire: nothing, or that none is wanted. */
+static const char *without_wire(const char *text)
+{
+    static const validate_word known[] = {{"", ""},
+                                          {"n/a", ""},
+                                          {"na", ""},
+                                          {"-", ""},
+                                          {"single-node", "one node"},
+                                          {"none", "one node"},
+                                          {"nvlink-only", "one node"},
+                                          {NULL, NULL}};
+    return validate_word_of(text, known);
+}
+
+/* Devices of a node are joined as in the usual one: rates there are told of
+ * links, of both directions or of all, and count nothing. */
+static bool take_inner(validate_reader *r)
+{
+    const char *text = r->row->intra_link,
+               *usual = r->usual->groups[0].inner.name;
+    const bool counts = r->usual->groups[0].devices_per_node > 1;
+    const char *none = without_wire(text);
+    if (!none)
+        return take_kind(r, "intra_link", text, usual, counts);
+    if (counts)
+        validate_assume(r, "the usual links within a node, %s", usual);
+    return true;
+}
+
+static bool take_outer(validate_reader *r)
+{
+    const char *text = r->row->inter_link, *usual = r->usual->outer.name;
+    const bool counts = r->usual->groups[0].nodes > 1;
+    const char *none = without_wire(text);
+    if (none && none[0] && counts)
+        return validate_skip(r,
+                             "contradictory sizes: inter_link '%.60s', but %d "
+                             "nodes",
+                             text, r->usual->groups[0].nodes);
+    if (!none && !take_links(r))
+        return false;
+    if (r->out->outer_bps > 0)
+        return true;
+    if (!none && !take_kind(r, "inter_link", text, usual, counts))
+        return false;
+    if (counts)
+        validate_assume(r, "the usual wire between nodes, %s", usual);
+    return true;
+}
+
 bool validate_take_cluster(validate_reader *r)
 {
     const validate_row *row = r->row;
-    const char *device;
+    const char *device = NULL;
     int64_t per_node = row->gpus_per_node;
     if (!take_device(r, &device))
         return false;
@@ -183,5 +295,11 @@ bool validate_take_cluster(validate_reader *r)
     r->out->cluster =
         fs_printf(r->arena, "%lldx%lld:%s", (long long)(row->gpus / on_node),
                   (long long)on_node, device);
-    return take_links(r);
+    fs_err err = {0};
+    hw_cluster *usual;
+    if (hw_cluster_open(r->out->cluster, r->data_dir, r->arena, &err, &usual) !=
+        FS_OK)
+        return validate_skip(r, "%s", err.text);
+    r->usual = usual;
+    return take_inner(r) && take_outer(r);
 }

@@ -4,6 +4,7 @@
 #define FS_CLI_VALIDATE_READER_H
 
 #include "cli/validate.h"
+#include "hw/cluster.h"
 
 typedef struct validate_reader {
     const validate_row *row;
@@ -13,6 +14,8 @@ typedef struct validate_reader {
     fs_text assumed;
     const char *family; /* of the zoo: gpt, llama, moe, bert, cnn, vit; "" */
     int64_t seq;        /* words of a sequence; 0: it has none */
+    const hw_cluster
+        *usual; /* its devices, and how those are joined as a rule */
 } validate_reader;
 
 /* False: the reason is the case's, and its arguments are printed. */
@@ -37,6 +40,10 @@ const char *validate_word_of(const char *text, const validate_word *known);
 bool validate_all_words(const char *text, const char *const *known,
                         char other[32]);
 
+/* Is any word of it, its letters alone ("NVLink3": nvlink), one of these? What
+ * the first of them means; NULL: none. */
+const char *validate_any_word(const char *text, const validate_word *known);
+
 /* Of kinds as tables have them, "gpt(mpt)", "gpt-neox", "llama2"; NULL: none.
  */
 const char *validate_family(const char *arch);
@@ -47,6 +54,6 @@ bool validate_take_network(validate_reader *r);
 bool validate_take_cluster(validate_reader *r);
 bool validate_take_recipe(validate_reader *r);
 /* Figures of the same run that cannot all be true. */
-bool validate_check_times(validate_reader *r);
+bool validate_check_measured(validate_reader *r);
 
 #endif

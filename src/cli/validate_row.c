@@ -130,11 +130,10 @@ static bool resembles(const char *name, const char *known)
 }
 
 /* What `name` may be a slip for, of the columns that the table is without. */
-static const char *near_column(const fs_csv *csv, const char *name)
+static const char *near_column(const bool absent[N_COLUMNS], const char *name)
 {
     for (int32_t k = 0; k < N_COLUMNS && strlen(name) > 1; k++)
-        if (fs_csv_column(csv, columns[k].name) < 0 &&
-            resembles(name, columns[k].name))
+        if (absent[k] && resembles(name, columns[k].name))
             return columns[k].name;
     return NULL;
 }
@@ -143,11 +142,15 @@ static void find_unknown(const fs_csv *csv, fs_arena *arena,
                          validate_table *out)
 {
     FS_VEC(validate_unknown) found = {0};
+    bool absent[N_COLUMNS];
+    for (int32_t k = 0; k < N_COLUMNS; k++)
+        absent[k] = fs_csv_column(csv, columns[k].name) < 0;
     for (int32_t k = 0; k < csv->n_columns; k++)
         if (!is_known(csv->name[k]))
             fs_push(arena, &found,
                     (validate_unknown){csv->name[k],
-                                       near_column(csv, csv->name[k]), k + 1});
+                                       near_column(absent, csv->name[k]),
+                                       k + 1});
     out->n_unknown = found.n;
     out->unknown = found.at;
 }

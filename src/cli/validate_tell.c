@@ -15,6 +15,7 @@ enum {
     MOST_GROUPS = 20,
     MOST_IDS = 5,
     MOST_UNKNOWN = 10,
+    MOST_ASSUMED = 10,
     ID_WIDTH = 40
 };
 
@@ -445,47 +446,97 @@ static void skip_table(cli *c, const validate_all *v)
 
 static int compare_ids(const void *a, const void *b)
 {
-    const validate_row *x = *(const validate_row *const *)a,
-                       *y = *(const validate_row *const *)b;
+    const validate_row *x = (*(const validate_case *const *)a)->row,
+                       *y = (*(const validate_case *const *)b)->row;
     const int by_id = strcmp(x->id, y->id);
     return by_id ? by_id : x->line - y->line;
+}
+
+/* "and counts too", of so many of them that are predicted. */
+static const char *counted_text(fs_arena *arena, int32_t n, int32_t counted)
+{
+    if (counted == 0)
+        return n == 1 ? "and is skipped" : "and are skipped";
+    if (counted == n)
+        return n == 1 ? "and counts too" : "and count too";
+    return fs_printf(arena,
+                     "and %d of them count%s too, the others are "
+                     "skipped",
+                     counted, counted == 1 ? "s" : "");
 }
 
 /* Rows of one id are rows of their own; whoever pasted them twice is told. */
 static void tell_repeated(cli *c, const validate_all *v)
 {
-    const validate_row **rows = fs_new(c->arena, const validate_row *, v->n);
+    const validate_case **list = fs_new(c->arena, const validate_case *, v->n);
     fs_text text = {.arena = c->arena};
     json_t *ids = json_array();
-    int32_t n = 0;
+    int32_t n = 0, counted = 0;
     for (int32_t i = 0; i < v->n; i++)
-        rows[i] = v->cases[i].row;
-    qsort(rows, (size_t)v->n, sizeof *rows, compare_ids);
+        list[i] = &v->cases[i];
+    qsort(list, (size_t)v->n, sizeof *list, compare_ids);
     for (int32_t i = 1; i < v->n; i++) {
-        if (strcmp(rows[i]->id, rows[i - 1]->id) != 0)
+        const validate_row *row = list[i]->row, *before = list[i - 1]->row;
+        if (strcmp(row->id, before->id) != 0)
             continue;
-        json_array_append_new(ids, fs_json_string(rows[i]->id));
+        json_array_append_new(ids, fs_json_string(row->id));
+        counted += !validate_why_not(v, (int32_t)(list[i] - v->cases));
         if (n++ < MOST_IDS)
             fs_text_add(&text, "%s%s (lines %d and %d)", text.n ? ", " : "",
-                        validate_short(c->arena, rows[i]->id, ID_WIDTH),
-                        rows[i - 1]->line, rows[i]->line);
+                        validate_short(c->arena, row->id, ID_WIDTH),
+                        before->line, row->line);
     }
     json_object_set_new(c->result, "repeated_ids", ids);
     if (n)
-        cli_say(c, "\n%d row%s an id that another has, and count%s too: %s%s\n",
-                n, n == 1 ? " has" : "s have", n == 1 ? "s" : "", text.at,
-                n > MOST_IDS ? " .." : "");
+        cli_say(c, "\n%d row%s an id that another has, %s: %s%s\n", n,
+                n == 1 ? " has" : "s have", counted_text(c->arena, n, counted),
+                text.at, n > MOST_IDS ? " .." : "");
 }
 
-static void tell_assumed(const validate_all *v)
+/* A part of what was assumed, and of how many rows. */
+typedef struct assumed {
+    const char *text;
+    int32_t rows;
+} assumed;
+typedef FS_VEC(assumed) assumptions;
+
+static void count_assumed(fs_arena *arena, const char *text, assumptions *all)
 {
-    int32_t n = 0;
+    while (*text) {
+        const char *end = strstr(text, "; ");
+        const char *part =
+            end ? fs_strndup(arena, text, (size_t)(end - text)) : text;
+        int32_t k = 0;
+        while (k < all->n && strcmp(all->at[k].text, part) != 0)
+            k++;
+        if (k == all->n)
+            fs_push(arena, all, (assumed){part, 0});
+        all->at[k].rows++;
+        text = end ? end + 2 : "";
+    }
+}
+
+static int compare_assumed(const void *a, const void *b)
+{
+    const assumed *x = a, *y = b;
+    return x->rows != y->rows ? y->rows - x->rows : strcmp(x->text, y->text);
+}
+
+/* Of rows that are predicted: what most of them leave out first. */
+static void tell_assumed(fs_arena *arena, const validate_all *v)
+{
+    assumptions all = {0};
     for (int32_t i = 0; i < v->n; i++)
-        n += !validate_why_not(v, i) && !v->cases[i].framework;
-    if (n)
-        printf("assumed         %d row%s no framework: predicted as this "
-               "program's own runtime would run %s\n",
-               n, n == 1 ? " tells" : "s tell", n == 1 ? "it" : "them");
+        if (!validate_why_not(v, i))
+            count_assumed(arena, v->cases[i].assumed, &all);
+    if (all.n)
+        qsort(all.at, (size_t)all.n, sizeof *all.at, compare_assumed);
+    for (int32_t k = 0; k < all.n && k < MOST_ASSUMED; k++)
+        printf("%-15s %s: %s\n", k ? "" : "assumed",
+               rows_text(arena, all.at[k].rows), all.at[k].text);
+    if (all.n > MOST_ASSUMED)
+        printf("%-15s (and %d more: `assumed` of --json)\n", "",
+               all.n - MOST_ASSUMED);
 }
 
 /* What the other rows of a source come to, or that it has none. */
@@ -522,8 +573,7 @@ static void tell(cli *c, const validate_all *v)
     const validate_scores *s = v->scores;
     source_table(c, s);
     if (isnan(s->mape))
-        printf("\nno row%s was predicted\n",
-               isnan(s->bytes_mape) ? "" : "'s time");
+        puts("\nno row's time was predicted");
     else
         printf("\nerror over rows %s, averaged over sources %s; %s of the rows "
                "that state a configuration predicted\n",
@@ -533,7 +583,7 @@ static void tell(cli *c, const validate_all *v)
     if (isfinite(s->bytes_mape))
         printf("memory          %s off\n", percent(c->arena, s->bytes_mape));
     tell_verdicts(c->arena, s->verdicts);
-    tell_assumed(v);
+    tell_assumed(c->arena, v);
     worst_table(c, v);
     memory_table(c, v);
     group_table(c, s);

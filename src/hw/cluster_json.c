@@ -188,6 +188,8 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(fs_json_object(in, "device", err, &dev));
     FS_TRY(fs_json_keys(&dev, keys, err));
     FS_TRY(fs_json_strdup(&dev, "name", arena, err, &out->name));
+    if (!out->name[0])
+        return fs_json_fail(&dev, "name", err, "is empty");
     FS_TRY(read_figure(&dev, "memory_bytes", &size_bytes, err,
                        &out->memory_bytes));
     FS_TRY(read_figure(&dev, "memory_bps", &rate_bps, err, &out->memory_bps));

@@ -33,20 +33,24 @@ static const char *why_fixed(const char *name)
 {
     static const char *const made_for = "cannot change under a plan, which was "
                                         "made for so many",
-                             *const no_time = "has no part in a step's time";
-    static const char *const fixed[][2] = {
-        {"nodes", "nodes"},         {"devices_per_node", "devices"},
-        {"memory_bytes", "memory"}, {"process_bytes", "process"},
-        {"usd_per_h", "usd"},       {"version", "version"}};
+                             *const no_part =
+                                 "has no part in a step's time, nor in "
+                                 "what fits";
+    static const char *const fixed[][2] = {{"nodes", "nodes"},
+                                           {"devices_per_node", "devices"},
+                                           {"process_bytes", "process"},
+                                           {"usd_per_h", "usd"},
+                                           {"version", "version"}};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (strcmp(name, fixed[i][0]) == 0 || strcmp(name, fixed[i][1]) == 0)
-            return i < 2 ? made_for : no_time;
+            return i < 2 ? made_for : no_part;
     return NULL;
 }
 
 static const char *plain_name(const char *key, fs_arena *arena)
 {
-    static const char *const ends[] = {"_bps", "_s", "_per_node", NULL};
+    static const char *const ends[] = {"_bps", "_s", "_bytes", "_per_node",
+                                       NULL};
     const size_t n = strlen(key);
     if (strcmp(key, "memory_bps") == 0)
         return "memory_bandwidth";
@@ -190,9 +194,10 @@ static fs_status change_one(const wish *w, const figure *f, fs_arena *arena,
 {
     const json_t *was = json_object_get(f->in, f->key);
     const double from = json_number_value(was);
-    const double to = w->change == '*'   ? from * w->x
-                      : w->change == '+' ? from + w->x
-                                         : w->x;
+    const double wished = w->change == '*'   ? from * w->x
+                          : w->change == '+' ? from + w->x
+                                             : w->x;
+    const double to = ends_with(f->key, "_bytes") ? floor(wished) : wished;
     const bool whole = json_is_integer(was);
     const hw_change change = {
         fs_printf(arena, "%s%s%s", f->group, f->part, f->name), from, to};
@@ -202,7 +207,7 @@ static fs_status change_one(const wish *w, const figure *f, fs_arena *arena,
     if (!isfinite(to) || (whole && (to != floor(to) || fabs(to) > 1e15)))
         return fs_fail(err, FS_INVALID, "%s: %s would be %g, must be %s",
                        w->words, change.path, to,
-                       whole ? "a whole number" : "finite");
+                       whole ? "a whole number of at most 1e15" : "finite");
     json_object_set_new(f->in, f->key,
                         whole ? json_integer((json_int_t)to) : json_real(to));
     fs_push(arena, changes, change);

@@ -190,6 +190,7 @@ static void list_program(chaining *c, int32_t section)
         int32_t *at = beside ? &u : &t;
         for (int32_t i = 0; i < a->uses[*at].n_in; i++)
             c->last_use[beside][chain_ins(c, *at)[i]] = *at;
+        c->place[*at] = c->program.n;
         fs_push(c->arena, &c->program, *at);
         *at = a->tasks[*at].next;
     }
@@ -197,7 +198,6 @@ static void list_program(chaining *c, int32_t section)
 
 static const plan_chain *chain_from(chaining *c, int32_t head, int32_t variant)
 {
-    int32_t from = 0;
     /* What runs once per step beside the stream keeps no place. */
     if (c->paces->demand_ps[head] == 0 ||
         (c->beside >= 0 && plan_phase_once(c->role->tasks[head].phase)))
@@ -205,8 +205,7 @@ static const plan_chain *chain_from(chaining *c, int32_t head, int32_t variant)
     list_program(c, plan_task_section(c->role, &c->role->tasks[head]));
     c->first = variant & 2;
     c->last = variant & 1;
-    while (c->program.at[from] != head)
-        from++;
+    const int32_t from = c->place[head];
     const int32_t n = longest(c, from);
     if (n < 2)
         return NULL;
@@ -245,6 +244,7 @@ static chaining *begin(const plan_actors *a, const plan_paces *paces,
         .looked = fs_new(arena, bool, n_heads),
         .lone = fs_new(arena, bool, n),
         .last_use = {fs_new(arena, int32_t, n), fs_new(arena, int32_t, n)},
+        .place = fs_new(arena, int32_t, a->role->n_tasks),
         .joined = fs_new(arena, bool, a->role->n_tasks),
         .listed = fs_new(arena, bool, n),
         .reads = fs_new(arena, bool, n),

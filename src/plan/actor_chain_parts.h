@@ -27,7 +27,8 @@ typedef struct chaining {
                               the stream and beside it */
     bool first, last;      /* firing of the step */
     int32_t section;
-    FS_VEC(int32_t) program; /* the group's tasks of it */
+    FS_VEC(int32_t) program; /* the group's tasks of it, */
+    int32_t *place;          /* [tasks] where each of them stands there */
     /* Of the chain at work: */
     bool *joined;           /* [tasks] */
     bool *listed;           /* [registers] among those touched */

@@ -7,6 +7,8 @@
 
 #include "plan/shorten.h"
 
+#include "ir/op_util.h"
+
 /* A repetition of more micro-batches is not looked for: schedules go by one, or
  * by as many as there are roles. */
 enum { MOST_APART = 1 << 12 };
@@ -88,14 +90,7 @@ static void find_range(const plan_role *role, plan_period *p, fs_arena *scratch)
 
 static int64_t common_multiple(int64_t a, int64_t b)
 {
-    int64_t x = a, y = b;
-
-    while (y) {
-        const int64_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return a / x * b;
+    return a / ir_common_divisor(a, b) * b;
 }
 
 plan_period plan_period_of(const plan_role *role, int32_t micro_batches,
