@@ -155,9 +155,6 @@ typedef struct cost_fullest {
     int32_t forwards, backwards; /* of the stage, behind it */
     bool goes_on;                /* there is one before it */
 } cost_fullest;
-/* [n_stages] of a pipeline with a schedule. */
-cost_fullest *cost_fullest_of(const plan_pipeline *pipe, bool first,
-                              fs_arena *arena);
 
 /* One strategy being summed. */
 typedef struct cost_sum {

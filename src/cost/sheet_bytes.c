@@ -97,9 +97,7 @@ static int32_t number_slots(cost_fold *fold, const sheet_slots *of)
     const int32_t number = cost_number_of(&fold->pipes->slots_of, &key, &known);
     if (!known) {
         sheet_slots made = *of;
-        cost_slots *kept = fs_new(fold->pipes_arena, cost_slots, 1);
-        *kept = cost_slots_of(&of->slots->pipe, fold->pipes_arena);
-        made.slots = kept;
+        made.slots = cost_slots_copy(of->slots, fold->pipes_arena);
         fs_push(fold->pipes_arena, &fold->pipes->slots, made);
     }
     return number;
@@ -185,7 +183,8 @@ static int16_t holding_of(lister *l, const cost_holding *one)
 static bool held_at(const lister *l, int32_t moment, cost_reader reader,
                     cost_holding *out)
 {
-    cost_memory_edge(l->memory, moment, reader, out);
+    if (!cost_memory_edge(l->memory, moment, reader, out))
+        return false;
     out->scratch = 0;
     return out->straight || out->before || out->after || out->next ||
            out->least;
@@ -196,12 +195,13 @@ static void list_edge(lister *l, int32_t moment, int32_t v, int32_t slot)
     const int32_t e = l->fold->first_edge[v] + slot;
     cost_holding kept, anew;
     bool held = held_at(l, moment, (cost_reader){v, slot, false, false}, &kept);
-    anew = kept;
-    if (l->fold->anew[e])
+    const bool other = l->fold->anew[e];
+    if (other)
         held |= held_at(l, moment, (cost_reader){v, slot, true, false}, &anew);
     if (!held)
         return;
-    const sheet_held one = {e, holding_of(l, &kept), holding_of(l, &anew)};
+    const int16_t number = holding_of(l, &kept);
+    const sheet_held one = {e, number, other ? holding_of(l, &anew) : number};
     fs_push(l->arena, &l->shape.held, one);
 }
 
