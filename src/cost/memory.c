@@ -482,7 +482,8 @@ double cost_whole_bytes(const cost_memory *mem, int32_t tensor)
 /* Is what it reads made by a node that may be left out? */
 static bool may_be_kept(const cost_memory *mem, int32_t v, int32_t slot)
 {
-    const int32_t tensor = cost_edge_tensor(mem, v, slot);
+    const int32_t tensor =
+        mem->program->chooses ? cost_edge_tensor(mem, v, slot) : -1;
     return tensor >= 0 &&
            cost_is_loose(mem, mem->program->graph->tensors.at[tensor].producer);
 }
@@ -603,9 +604,6 @@ static void count_reader(cost_memory *mem, int32_t moment, cost_reader reader)
     const cost_sharers *by = &mem->share[reader.kept][stands_back(mem, v, x)];
     const cost_moment *at = &mem->moments.at[moment];
     cost_holding held;
-    if (cost_home_of(mem, x, v) == mem->program->stage_of[v] &&
-        is_idle(mem, at, x, v))
-        return;
     hold(mem, at, reader, &held);
     if (!holds(&held))
         return;
@@ -619,7 +617,10 @@ static void count_reader(cost_memory *mem, int32_t moment, cost_reader reader)
 static void count_readers(cost_memory *mem, int32_t moment, int32_t v,
                           int32_t slot)
 {
-    count_reader(mem, moment, (cost_reader){v, slot, false, false});
+    const cost_moment *at = &mem->moments.at[moment];
+    const int32_t x = mem->program->graph->nodes.at[v].in[slot];
+    if (mem->program->stage_of[v] != at->stage || !is_idle(mem, at, x, v))
+        count_reader(mem, moment, (cost_reader){v, slot, false, false});
     if (may_be_kept(mem, v, slot))
         count_reader(mem, moment, (cost_reader){v, slot, false, true});
 }

@@ -152,6 +152,8 @@ fs_status cost_fold_create(const cost_model *model, cost_pipes *pipes,
                         .moments_of = {.known = {.arena = arena}},
                         .made_of = {.known = {.arena = arena}},
                         .shape_of = {.known = {.arena = arena}},
+                        .term_of = {.known = {.arena = arena}},
+                        .mesh_of = {.known = {.arena = arena}},
                         .kinds_of = {.known = {.arena = arena}},
                         .home = fold};
     fold->anew = find_anew(fold);
@@ -199,6 +201,9 @@ fs_status cost_fold_like(const cost_fold *fold, const ir_graph *graph,
     made->moments_of = (cost_numbers){.known = {.arena = arena}};
     memset(&made->moments, 0, sizeof made->moments);
     memset(&made->asked, 0, sizeof made->asked);
+    made->mesh_of = (cost_numbers){.known = {.arena = arena}};
+    memset(&made->seconds, 0, sizeof made->seconds);
+    made->of = ++made->home->n_alike;
     made->kinds = sheet_kinds(made);
     *out = made;
     return FS_OK;
@@ -329,7 +334,7 @@ static bool fits(const cost_sheet *sheet, int32_t v)
 }
 
 /* INFINITY: that is none on this mesh. */
-static double term_seconds(const cost_sheet *sheet, const cost_term *term)
+static double find_seconds(const cost_sheet *sheet, const cost_term *term)
 {
     const cost_sum sum = {.model = sheet->fold->model,
                           .micro = sheet->fold->model,
@@ -341,15 +346,42 @@ static double term_seconds(const cost_sheet *sheet, const cost_term *term)
                                    : (double)INFINITY;
 }
 
+/* Terms that several of the fold's strategies have are asked for once. */
+static sheet_seconds *seconds_on(cost_fold *fold, const ir_mesh *mesh)
+{
+    int64_t word[IR_WORDS_OF_MESH];
+    ir_words key = {0, IR_WORDS_OF_MESH, word};
+    bool known;
+    ir_put_mesh(&key, mesh);
+    const int32_t number = cost_number_of(&fold->mesh_of, &key, &known);
+    if (!known)
+        fs_push(fold->arena, &fold->seconds, (sheet_seconds){0});
+    sheet_seconds *all = &fold->seconds.at[number];
+    fs_reserve(fold->arena, all, fold->home->term_of.n);
+    while (all->n < fold->home->term_of.n)
+        all->at[all->n++] = -1;
+    return all;
+}
+
+static double term_seconds(const cost_sheet *sheet, const cost_term *term,
+                           sheet_seconds *all)
+{
+    double *at = &all->at[term->number];
+    if (*at < 0)
+        *at = find_seconds(sheet, term);
+    return *at;
+}
+
 static void sum_terms(cost_sheet *sheet)
 {
+    sheet_seconds *all = seconds_on(sheet->fold, &sheet->instance.mesh);
     sheet_instance *on = &sheet->instance;
     double *seconds = on->seconds;
     fs_sum once[2 * COST_SHEET_STAGES] = {{0}},
                     between[2 * COST_SHEET_STAGES] = {{0}};
     on->legal = true;
     for (int32_t k = 0; k < sheet->lists->n_terms && on->legal; k++) {
-        seconds[k] = term_seconds(sheet, &sheet->lists->terms[k]);
+        seconds[k] = term_seconds(sheet, &sheet->lists->terms[k], all);
         on->legal = isfinite(seconds[k]);
     }
     for (int32_t k = 0; on->legal && k < sheet->lists->counts.n; k++) {

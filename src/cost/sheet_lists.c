@@ -79,7 +79,9 @@ static void count_terms(cost_sheet *sheet, const cost_formula *f)
 static void find_terms(cost_sheet *sheet)
 {
     cost_formula formula = {.graph = sheet->fold->graph,
-                            .strategy = &sheet->strategy};
+                            .strategy = &sheet->strategy,
+                            .known = &sheet->fold->home->term_of,
+                            .of = sheet->fold->of};
     cost_list_terms(sheet->fold->model, sheet->lists->arena, &formula);
     sheet->lists->n_terms = formula.n_terms;
     sheet->lists->terms = formula.terms;

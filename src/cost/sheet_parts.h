@@ -33,37 +33,8 @@ struct cost_pipes {
     sheet_pipes of[COST_SHEET_STAGES];
 };
 
-/* What a stage holds at a task: outputs of nodes so often, and of edges so much
- * (holdings of the program), as it is kept or made anew. */
-typedef struct sheet_stock {
-    int32_t node, copies;
-} sheet_stock;
-typedef struct sheet_held {
-    int32_t edge;
-    int16_t kept, anew;
-} sheet_held;
-typedef struct sheet_task {
-    int32_t end_stock, end_held; /* from the end of the one before on */
-} sheet_task;
-/* And beside it the scratch of an edge; -1: of none. */
-typedef struct sheet_moment {
-    int32_t task, edge;
-} sheet_moment;
-
-/* What is held at some moments, and which holdings of it are one. */
-typedef struct sheet_shape {
-    FS_VEC(sheet_task) tasks;
-    FS_VEC(sheet_moment) moments;
-    FS_VEC(sheet_stock) stocks;
-    FS_VEC(sheet_held) held;
-} sheet_shape;
-
-/* What stages with so many layers hold under some slots at some moments,
- * whatever lies how and however large it is. */
-typedef struct sheet_program {
-    int32_t shape;
-    FS_VEC(cost_holding) holdings;
-} sheet_program;
+/* -1: not asked for yet. */
+typedef FS_VEC(double) sheet_seconds;
 
 struct cost_fold {
     const cost_model *model;
@@ -89,6 +60,10 @@ struct cost_fold {
     cost_numbers kinds_of;   /* graphs that are alike in kinds, */
     int32_t kinds;           /* of which this is one */
     FS_VEC(sheet_lists *) lists;
+    cost_numbers term_of; /* of all lists of home */
+    int32_t n_alike, of;  /* its folds; which of these */
+    cost_numbers mesh_of;
+    FS_VEC(sheet_seconds) seconds; /* [meshes][term_of] */
 };
 
 /* Is it of a layer that stands for any number? */
