@@ -87,10 +87,15 @@ static void sum_parts(const cli_plan *p, const plan_timing *timing,
         for (int32_t i = 0; i < role->n_tasks; i++) {
             const plan_phase phase = role->tasks[i].phase;
             const bool once = phase == PLAN_BEGIN || phase == PLAN_END;
-            const double s = timing->demand[r][i].total_s *
-                             (once ? 1 : p->plan->micro_batches);
-            part[part_of(p->model.graph, &role->tasks[i])] += s;
-            sum += s;
+            const double times = once ? 1 : p->plan->micro_batches;
+            const plan_demand *d = &timing->demand[r][i];
+            /* what a pass waits for as it sends is no kernel's */
+            const double moved_s =
+                role->tasks[i].kind == PLAN_COMPUTE ? d->network_s : 0;
+            part[VALIDATE_MOVES] += times * moved_s;
+            part[part_of(p->model.graph, &role->tasks[i])] +=
+                times * (d->total_s - moved_s);
+            sum += times * d->total_s;
         }
         if (sum <= most)
             continue;

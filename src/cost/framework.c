@@ -92,18 +92,17 @@ static fs_status read_shards(const fs_json *in, fs_arena *arena, fs_err *err,
     return FS_OK;
 }
 
-static fs_status read_schedules(const fs_json *in, fs_arena *arena, fs_err *err,
-                                cost_framework *out)
+static fs_status read_schedules(const fs_json *in, const char *key,
+                                fs_arena *arena, fs_err *err, int32_t *n,
+                                const char ***out)
 {
-    if (!fs_json_has(in, "schedules"))
+    if (!fs_json_has(in, key))
         return FS_OK;
-    FS_TRY(read_texts(in, "schedules", arena, err, &out->n_schedules,
-                      &out->schedules));
-    for (int32_t k = 0; k < out->n_schedules; k++)
-        if (!plan_schedule_find(out->schedules[k]))
-            return fs_json_fail(in, "schedules", err,
-                                "has '%s', which is no schedule",
-                                out->schedules[k]);
+    FS_TRY(read_texts(in, key, arena, err, n, out));
+    for (int32_t k = 0; k < *n; k++)
+        if (!plan_schedule_find((*out)[k]))
+            return fs_json_fail(in, key, err,
+                                "has '%s', which is no schedule", (*out)[k]);
     return FS_OK;
 }
 
@@ -250,6 +249,7 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "even_stages",
                                        "shards",
                                        "schedules",
+                                       "waits_to_send",
                                        NULL};
     const char *attention;
     bool flag;
@@ -263,7 +263,10 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(fs_json_bool(in, "overlaps", err, &flag));
     FS_TRY(read_runs(in, err, out));
     FS_TRY(read_shards(in, arena, err, out));
-    FS_TRY(read_schedules(in, arena, err, out));
+    FS_TRY(read_schedules(in, "schedules", arena, err, &out->n_schedules,
+                          &out->schedules));
+    FS_TRY(read_schedules(in, "waits_to_send", arena, err, &out->n_waits,
+                          &out->waits_to_send));
     FS_TRY(read_figures(in, err, out));
     FS_TRY(fs_json_text(in, "attention", err, &attention));
     out->attention_apart = strcmp(attention, "apart") == 0;

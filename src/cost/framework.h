@@ -28,6 +28,10 @@ typedef struct cost_framework {
     bool shards[COST_SHARDED]; /* over data parallel ranks, which of these */
     int32_t n_schedules;       /* 0: not told */
     const char **schedules;    /* of schedules.def, that it has */
+    /* Schedules under which a rank computes nothing until what it sends to
+     * another stage is there */
+    int32_t n_waits;
+    const char **waits_to_send;
     /* Models: the vocabulary is padded to a multiple of that, times tp ranks;
      * or what is beyond the last one is cut off */
     int64_t vocab_multiple;

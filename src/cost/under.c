@@ -373,6 +373,36 @@ static void wait_for_slowest(const under *u)
     }
 }
 
+static bool waits_to_send(const under *u)
+{
+    for (int32_t k = 0; k < u->framework->n_waits; k++)
+        if (strcmp(u->framework->waits_to_send[k],
+                   u->plan->strategy->schedule) == 0)
+            return true;
+    return false;
+}
+
+/* What a rank sends while it computes nothing is part of what it computed last:
+ * it goes on, and the other stage has it, at one time. */
+static void wait_to_send(const under *u)
+{
+    int32_t last = -1; /* of its phase */
+    if (!waits_to_send(u))
+        return;
+    for (int32_t i = 0; i < u->role->n_tasks; i++) {
+        const plan_task *task = &u->role->tasks[i];
+        plan_demand *d = &u->demand[i];
+        if (task->kind == PLAN_COMPUTE)
+            last = i;
+        if (task->kind != PLAN_SEND || last < 0 ||
+            task->phase != u->role->tasks[last].phase)
+            continue;
+        u->demand[last].network_s += d->total_s;
+        u->demand[last].total_s += d->total_s;
+        *d = (plan_demand){.on_core = d->on_core};
+    }
+}
+
 /* Between steps the host has work of its own: before the first update. */
 static void add_step(const under *u)
 {
@@ -476,6 +506,7 @@ plan_timing *cost_timing_under(const cost_framework *framework,
         cost_reduce_meanwhile(framework, graph, role,
                               gradients_reduced(&u, arena),
                               p->micro_batches == 1, u.demand);
+        wait_to_send(&u);
         add_step(&u);
     }
     return timing;
