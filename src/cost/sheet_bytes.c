@@ -185,6 +185,8 @@ static bool held_at(const lister *l, int32_t moment, cost_reader reader,
 {
     if (!cost_memory_edge(l->memory, moment, reader, out))
         return false;
+    if (!out->scratch)
+        return true;
     out->scratch = 0;
     return out->straight || out->before || out->after || out->next ||
            out->least;
