@@ -180,9 +180,26 @@ static void price(const cost_model *model, const family *f, tally *t)
     fs_arena_destroy(scratch);
 }
 
+/* The same pattern on another number of samples, whose sheet takes over what
+ * the first has found. */
+static void price_like(const cost_model *model, const family *f, tally *t)
+{
+    family g = *f;
+    fs_err err = {0};
+    g.network.samples = 1 + draw(24);
+    g.few = few_of(g.network, g.network.samples, g.n_stages);
+    if (cost_fold_like(f->fold, g.few, arena, &err, &g.fold) == FS_OK &&
+        cost_sheet_create(g.fold, g.pattern, arena, &err, &g.sheet) == FS_OK)
+        for (int32_t i = 0; i < PRICES / 2; i++)
+            price(model, &g, t);
+    else
+        printf("# %d samples: %s\n", g.network.samples, err.text);
+    ir_graph_destroy(g.few);
+}
+
 static void test_drawn(const cost_model *model)
 {
-    tally t = {0};
+    tally t = {0}, like = {0};
     for (int32_t k = 0; k < PATTERNS; k++) {
         family f;
         if (!open_family(model, &f))
@@ -190,6 +207,8 @@ static void test_drawn(const cost_model *model)
         t.families++;
         for (int32_t i = 0; i < PRICES; i++)
             price(model, &f, &t);
+        price_like(model, &f, &like);
+        price_like(model, &f, &like);
         ir_graph_destroy(f.few);
     }
     printf("# %d prices of %d families, %d refused\n", t.prices, t.families,
@@ -203,6 +222,13 @@ static void test_drawn(const cost_model *model)
     tap_equal_int(t.bad_bytes, 0,
                   "the first stage and the last hold what they do written out");
     tap_equal_int(t.bad_between, 0, "so does the fullest of those between");
+    printf("# %d prices with other samples, %d refused\n", like.prices,
+           like.refused);
+    tap_ok(like.prices > PATTERNS * PRICES / 4, "other samples have a price");
+    tap_equal_int(like.bad_seconds + like.bad_stage, 0,
+                  "which takes what cost_strategy says");
+    tap_equal_int(like.bad_bytes + like.bad_between, 0,
+                  "and holds what it holds written out");
 }
 
 static const char *why(cost_sheet *sheet, const cost_degrees *d)

@@ -174,6 +174,59 @@ static int32_t count_wrong(const net *x, const sim_flows *f)
     return wrong;
 }
 
+/* The order that rates are told by, plainly: the link with the least share (or
+ * the flow with the least limit), and of those with as little the first. */
+static void fill_in_order(const net *x, double unit, int64_t *rate)
+{
+    int64_t rest[MOST_LINKS];
+    bool done[MOST_FLOWS];
+    for (int32_t l = 0; l < x->n_links; l++)
+        rest[l] = (int64_t)(x->bps[l] / unit);
+    for (int32_t i = 0; i < x->n_flows; i++)
+        done[i] = !x->runs[i];
+    for (;;) {
+        int64_t streams[MOST_LINKS] = {0}, least = INT64_MAX;
+        int32_t at = -1;
+        for (int32_t i = 0; i < x->n_flows; i++)
+            for (int32_t k = 0; k < x->n_uses[i] && !done[i]; k++)
+                streams[x->uses[i][k].link] += x->uses[i][k].n;
+        for (int32_t l = 0; l < x->n_links; l++)
+            if (streams[l] > 0 && rest[l] / streams[l] < least) {
+                least = rest[l] / streams[l];
+                at = l;
+            }
+        for (int32_t i = 0; i < x->n_flows; i++)
+            if (!done[i] && x->most[i] / unit < 0x1p61 &&
+                (int64_t)(x->most[i] / unit) < least) {
+                least = (int64_t)(x->most[i] / unit);
+                at = x->n_links + i;
+            }
+        if (at < 0)
+            return;
+        for (int32_t i = 0; i < x->n_flows; i++) {
+            bool here = at == x->n_links + i;
+            for (int32_t k = 0; k < x->n_uses[i]; k++)
+                here |= x->uses[i][k].link == at;
+            if (done[i] || !here)
+                continue;
+            done[i] = true;
+            rate[i] = least;
+            for (int32_t k = 0; k < x->n_uses[i]; k++)
+                rest[x->uses[i][k].link] -= x->uses[i][k].n * least;
+        }
+    }
+}
+
+static int32_t count_unequal(const net *x, const sim_flows *f)
+{
+    int64_t rate[MOST_FLOWS];
+    int32_t unequal = 0;
+    fill_in_order(x, sim_flows_bps(f), rate);
+    for (int32_t i = 0; i < x->n_flows; i++)
+        unequal += x->runs[i] && sim_flows_rate(f, i) != rate[i];
+    return unequal;
+}
+
 /* One that has seen nothing but these flows. */
 static int32_t count_other(const net *x, const sim_flows *f)
 {
@@ -192,7 +245,7 @@ static int32_t count_other(const net *x, const sim_flows *f)
 
 static void test_random(uint64_t *seed)
 {
-    int32_t wrong = 0, other = 0, missed = 0, states = 0;
+    int32_t wrong = 0, unequal = 0, other = 0, missed = 0, states = 0;
     for (int32_t k = 0; k < 300; k++) {
         fs_arena *arena = fs_arena_create();
         net x = draw(seed);
@@ -215,6 +268,7 @@ static void test_random(uint64_t *seed)
                 missed +=
                     x.runs[i] && was[i] >= 0 && was[i] != sim_flows_rate(f, i);
             wrong += count_wrong(&x, f);
+            unequal += count_unequal(&x, f);
             other += count_other(&x, f);
             states++;
         }
@@ -222,6 +276,8 @@ static void test_random(uint64_t *seed)
     }
     tap_equal_int(wrong, 0, "%d states of random nets: rates are max-min fair",
                   states);
+    tap_equal_int(unequal, 0,
+                  "what filling all in order gives, to the last bit");
     tap_equal_int(other, 0, "they hang on who is there alone, to the last bit");
     tap_equal_int(missed, 0, "and who has another rate is told");
 }

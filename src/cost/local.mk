@@ -7,7 +7,9 @@ src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
   src/cost/constants.def src/cost/regret.h src/cost/regret.c \
   src/cost/strategy.c src/cost/terms.c src/cost/numbers.h src/cost/numbers.c src/cost/least.c src/cost/memory.h \
   src/cost/memory.c src/cost/holding.c src/cost/slots.c src/cost/memory_parts.h src/cost/moments.c src/cost/memory_tensors.c src/cost/fuller.c \
-  src/cost/sheet.h src/cost/sheet_parts.h src/cost/sheet.c src/cost/sheet_bytes.c \
+  src/cost/sheet.h src/cost/sheet_parts.h src/cost/sheet_lists.h \
+  src/cost/sheet.c src/cost/sheet_bytes.c src/cost/sheet_lists.c \
+  src/cost/sheet_sums.c \
   src/cost/breakdown.c src/cost/timing.c src/cost/framework.h src/cost/held.h \
   src/cost/framework.c src/cost/under.c src/cost/under_memory.c \
   src/cost/reduced.h src/cost/reduced.c src/cost/repeated.h src/cost/repeated.c \

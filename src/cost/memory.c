@@ -258,6 +258,24 @@ static void hold_moved(const cost_memory *mem, const cost_moment *at,
     out->straight = per_step && to != at->stage ? 0 : out->after;
 }
 
+/* Does a reader on the stage where the tensor is made hold nothing at such a
+ * moment, whatever the slots? It is so of most: what hold_here would find. */
+static inline bool is_idle(const cost_memory *mem, const cost_moment *at,
+                           int32_t tensor, int32_t v)
+{
+    const bool backward = at->phase == PLAN_BACKWARD;
+    switch (cost_base_of(mem, tensor)) {
+    case PLAN_BEGIN:
+        return !backward;
+    case PLAN_FORWARD:
+        return !backward || cost_phase_of(mem, v) != PLAN_BACKWARD;
+    case PLAN_BACKWARD:
+        return !backward || at->node > v;
+    default:
+        return at->phase != PLAN_END || v != at->node;
+    }
+}
+
 static bool holds(const cost_holding *h)
 {
     return h->straight || h->before || h->after || h->next || h->least;
@@ -386,7 +404,9 @@ bool cost_memory_edge(const cost_memory *mem, int32_t moment,
     if (tensor < 0)
         return false;
     int32_t home = cost_home_of(mem, tensor, v), to = mem->program->stage_of[v];
-    if (home != at->stage && to != at->stage)
+    if ((home != at->stage && to != at->stage) ||
+        (home == to && !reader.anew && at->scratch_node != v &&
+         is_idle(mem, at, tensor, v)))
         return false;
     hold(mem, at, reader, out);
     out->arrives = home != at->stage;
@@ -462,7 +482,8 @@ double cost_whole_bytes(const cost_memory *mem, int32_t tensor)
 /* Is what it reads made by a node that may be left out? */
 static bool may_be_kept(const cost_memory *mem, int32_t v, int32_t slot)
 {
-    const int32_t tensor = cost_edge_tensor(mem, v, slot);
+    const int32_t tensor =
+        mem->program->chooses ? cost_edge_tensor(mem, v, slot) : -1;
     return tensor >= 0 &&
            cost_is_loose(mem, mem->program->graph->tensors.at[tensor].producer);
 }
@@ -581,8 +602,9 @@ static void count_reader(cost_memory *mem, int32_t moment, cost_reader reader)
     const int32_t v = reader.node, x = read_by(mem, reader);
     const int32_t root = mem->viewed[x];
     const cost_sharers *by = &mem->share[reader.kept][stands_back(mem, v, x)];
+    const cost_moment *at = &mem->moments.at[moment];
     cost_holding held;
-    hold(mem, &mem->moments.at[moment], reader, &held);
+    hold(mem, at, reader, &held);
     if (!holds(&held))
         return;
     by->all[moment][number_at(mem, moment, root)] += readers_like(mem, x, v);
@@ -595,7 +617,10 @@ static void count_reader(cost_memory *mem, int32_t moment, cost_reader reader)
 static void count_readers(cost_memory *mem, int32_t moment, int32_t v,
                           int32_t slot)
 {
-    count_reader(mem, moment, (cost_reader){v, slot, false, false});
+    const cost_moment *at = &mem->moments.at[moment];
+    const int32_t x = mem->program->graph->nodes.at[v].in[slot];
+    if (mem->program->stage_of[v] != at->stage || !is_idle(mem, at, x, v))
+        count_reader(mem, moment, (cost_reader){v, slot, false, false});
     if (may_be_kept(mem, v, slot))
         count_reader(mem, moment, (cost_reader){v, slot, false, true});
 }

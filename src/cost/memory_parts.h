@@ -57,6 +57,7 @@ typedef struct cost_slots {
     int32_t prefetch; /* of lowering */
 } cost_slots;
 cost_slots cost_slots_of(const plan_pipeline *pipe, fs_arena *arena);
+cost_slots *cost_slots_copy(const cost_slots *slots, fs_arena *arena);
 /* Buffers, credits of lowering, of what stage `to` receives of another one;
  * kept: for a reader of the backward pass, from the forward pass on. */
 int32_t cost_slots_received(const cost_slots *slots, int32_t from, int32_t to,

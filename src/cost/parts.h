@@ -4,6 +4,8 @@
 
 #include "cost/cost.h"
 #include "cost/memory.h"
+#include "cost/numbers.h"
+#include "cost/numbers.h"
 #include "hw/crowd.h"
 #include "plan/exchange.h"
 #include "plan/schedule.h"
@@ -155,9 +157,6 @@ typedef struct cost_fullest {
     int32_t forwards, backwards; /* of the stage, behind it */
     bool goes_on;                /* there is one before it */
 } cost_fullest;
-/* [n_stages] of a pipeline with a schedule. */
-cost_fullest *cost_fullest_of(const plan_pipeline *pipe, bool first,
-                              fs_arena *arena);
 
 /* One strategy being summed. */
 typedef struct cost_sum {
@@ -189,6 +188,7 @@ bool cost_sum_edge_at(const cost_sum *sum, int32_t v, int32_t slot,
 typedef struct cost_term {
     int32_t node, slot; /* of the first such one; -1: the node itself */
     bool per_step;
+    int32_t number; /* in `known` */
 } cost_term;
 typedef struct cost_counted {
     int32_t term, sum; /* 2 stage, and 1 per step */
@@ -198,6 +198,8 @@ typedef struct cost_counted {
 typedef struct cost_formula {
     const ir_graph *graph;
     const plan_strategy *strategy;
+    cost_numbers *known; /* of terms of several strategies, or NULL: */
+    int32_t of;          /* those that are on one graph */
     plan_pipeline pipe;
     double fill; /* plan_schedule_fill */
     int32_t n_terms, n_counted;

@@ -151,6 +151,10 @@ fs_status cost_fold_create(const cost_model *model, cost_pipes *pipes,
                         .program_of = {.known = {.arena = arena}},
                         .moments_of = {.known = {.arena = arena}},
                         .made_of = {.known = {.arena = arena}},
+                        .shape_of = {.known = {.arena = arena}},
+                        .term_of = {.known = {.arena = arena}},
+                        .mesh_of = {.known = {.arena = arena}},
+                        .kinds_of = {.known = {.arena = arena}},
                         .home = fold};
     fold->anew = find_anew(fold);
     for (int32_t v = 0; v < n; v++) {
@@ -165,6 +169,7 @@ fs_status cost_fold_create(const cost_model *model, cost_pipes *pipes,
     FS_TRY(stand(fold, &layers.runs.at[0], 0, err));
     FS_TRY(check_plain(fold, err));
     FS_TRY(check_reads(fold, err));
+    fold->kinds = sheet_kinds(fold);
     *out = fold;
     return FS_OK;
 }
@@ -196,6 +201,10 @@ fs_status cost_fold_like(const cost_fold *fold, const ir_graph *graph,
     made->moments_of = (cost_numbers){.known = {.arena = arena}};
     memset(&made->moments, 0, sizeof made->moments);
     memset(&made->asked, 0, sizeof made->asked);
+    made->mesh_of = (cost_numbers){.known = {.arena = arena}};
+    memset(&made->seconds, 0, sizeof made->seconds);
+    made->of = ++made->home->n_alike;
+    made->kinds = sheet_kinds(made);
     *out = made;
     return FS_OK;
 }
@@ -292,40 +301,22 @@ static const int32_t *find_like(const cost_fold *fold, const plan_strategy *s,
     return like;
 }
 
-static void count_terms(cost_sheet *sheet)
-{
-    const cost_formula *f = &sheet->formula;
-    const int32_t sums = 2 * sheet->fold->n_stages;
-    fs_arena *scratch = fs_arena_create();
-    sheet_count *all = fs_new(scratch, sheet_count, f->n_terms * sums);
-    for (int32_t k = 0; k < f->n_counted; k++) {
-        const cost_counted *one = &f->counted[k];
-        sheet_count *at = &all[one->term * sums + one->sum];
-        at->term = one->term;
-        at->sum = one->sum;
-        *(sheet_is_between(sheet->fold, one->node) ? &at->between
-                                                   : &at->once) += one->times;
-    }
-    for (int32_t k = 0; k < f->n_terms * sums; k++)
-        if (all[k].once || all[k].between)
-            fs_push(sheet->arena, &sheet->counts, all[k]);
-    fs_arena_destroy(scratch);
-}
-
 fs_status cost_sheet_create(cost_fold *fold, const plan_strategy *strategy,
                             fs_arena *arena, fs_err *err, cost_sheet **out)
 {
-    FS_TRY(check_strategy(fold, strategy, err));
+    sheet_lists *known = sheet_known_lists(fold, strategy);
+    if (!known)
+        FS_TRY(check_strategy(fold, strategy, err));
     cost_sheet *sheet = fs_new(arena, cost_sheet, 1);
-    *sheet = (cost_sheet){.fold = fold, .strategy = *strategy, .arena = arena};
-    sheet->strategy.like = find_like(fold, strategy, arena);
-    sheet->formula =
-        (cost_formula){.graph = fold->graph, .strategy = &sheet->strategy};
-    cost_list_terms(fold->model, arena, &sheet->formula);
-    count_terms(sheet);
-    sheet_find_contents(sheet);
-    sheet->instance.sizes = fs_new(arena, sheet_sizes, sheet->contents.n);
-    sheet->instance.seconds = fs_new(arena, double, sheet->formula.n_terms);
+    *sheet = (cost_sheet){
+        .fold = fold, .strategy = *strategy, .arena = arena, .lists = known};
+    if (!known)
+        sheet_make_lists(sheet, strategy,
+                         find_like(fold, strategy, fold->home->arena));
+    sheet->strategy.like = sheet->lists->like;
+    sheet->instance.sizes =
+        fs_new(arena, sheet_sizes, sheet->lists->contents.n);
+    sheet->instance.seconds = fs_new(arena, double, sheet->lists->n_terms);
     sheet->instance.peaks = fs_new(arena, int64_t, 1);
     *out = sheet;
     return FS_OK;
@@ -343,7 +334,7 @@ static bool fits(const cost_sheet *sheet, int32_t v)
 }
 
 /* INFINITY: that is none on this mesh. */
-static double term_seconds(const cost_sheet *sheet, const cost_term *term)
+static double find_seconds(const cost_sheet *sheet, const cost_term *term)
 {
     const cost_sum sum = {.model = sheet->fold->model,
                           .micro = sheet->fold->model,
@@ -355,19 +346,46 @@ static double term_seconds(const cost_sheet *sheet, const cost_term *term)
                                    : (double)INFINITY;
 }
 
+/* Terms that several of the fold's strategies have are asked for once. */
+static sheet_seconds *seconds_on(cost_fold *fold, const ir_mesh *mesh)
+{
+    int64_t word[IR_WORDS_OF_MESH];
+    ir_words key = {0, IR_WORDS_OF_MESH, word};
+    bool known;
+    ir_put_mesh(&key, mesh);
+    const int32_t number = cost_number_of(&fold->mesh_of, &key, &known);
+    if (!known)
+        fs_push(fold->arena, &fold->seconds, (sheet_seconds){0});
+    sheet_seconds *all = &fold->seconds.at[number];
+    fs_reserve(fold->arena, all, fold->home->term_of.n);
+    while (all->n < fold->home->term_of.n)
+        all->at[all->n++] = -1;
+    return all;
+}
+
+static double term_seconds(const cost_sheet *sheet, const cost_term *term,
+                           sheet_seconds *all)
+{
+    double *at = &all->at[term->number];
+    if (*at < 0)
+        *at = find_seconds(sheet, term);
+    return *at;
+}
+
 static void sum_terms(cost_sheet *sheet)
 {
+    sheet_seconds *all = seconds_on(sheet->fold, &sheet->instance.mesh);
     sheet_instance *on = &sheet->instance;
     double *seconds = on->seconds;
     fs_sum once[2 * COST_SHEET_STAGES] = {{0}},
                     between[2 * COST_SHEET_STAGES] = {{0}};
     on->legal = true;
-    for (int32_t k = 0; k < sheet->formula.n_terms && on->legal; k++) {
-        seconds[k] = term_seconds(sheet, &sheet->formula.terms[k]);
+    for (int32_t k = 0; k < sheet->lists->n_terms && on->legal; k++) {
+        seconds[k] = term_seconds(sheet, &sheet->lists->terms[k], all);
         on->legal = isfinite(seconds[k]);
     }
-    for (int32_t k = 0; on->legal && k < sheet->counts.n; k++) {
-        const sheet_count *c = &sheet->counts.at[k];
+    for (int32_t k = 0; on->legal && k < sheet->lists->counts.n; k++) {
+        const sheet_count *c = &sheet->lists->counts.at[k];
         fs_sum_add_times(&once[c->sum], c->once, seconds[c->term]);
         fs_sum_add_times(&between[c->sum], c->between, seconds[c->term]);
     }
@@ -390,7 +408,7 @@ static void instantiate(cost_sheet *sheet, const ir_mesh *mesh)
     on->strategy.stages = on->stages;
     for (int32_t i = 0; i < sheet->fold->n_stages; i++)
         on->stages[i] = (plan_stage){*mesh, i * ir_mesh_size(mesh)};
-    memset(on->sizes, 0, (size_t)sheet->contents.n * sizeof *on->sizes);
+    memset(on->sizes, 0, (size_t)sheet->lists->contents.n * sizeof *on->sizes);
     memset(on->peaks, 0xff, (size_t)on->n_peaks * sizeof *on->peaks);
     sum_terms(sheet);
 }

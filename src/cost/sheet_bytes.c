@@ -1,5 +1,5 @@
 /* What stages of a fold hold: programs, which say what of edges and nodes is
- * held when, whatever lies how, and the bytes of a sheet's pieces in them. */
+ * held when, whatever lies how. */
 #include "config.h"
 #include "cost/sheet_parts.h"
 
@@ -97,9 +97,7 @@ static int32_t number_slots(cost_fold *fold, const sheet_slots *of)
     const int32_t number = cost_number_of(&fold->pipes->slots_of, &key, &known);
     if (!known) {
         sheet_slots made = *of;
-        cost_slots *kept = fs_new(fold->pipes_arena, cost_slots, 1);
-        *kept = cost_slots_of(&of->slots->pipe, fold->pipes_arena);
-        made.slots = kept;
+        made.slots = cost_slots_copy(of->slots, fold->pipes_arena);
         fs_push(fold->pipes_arena, &fold->pipes->slots, made);
     }
     return number;
@@ -164,6 +162,8 @@ fs_status sheet_find_pipe(cost_fold *fold, const cost_degrees *degrees,
 typedef struct lister {
     cost_fold *fold;
     const cost_memory *memory;
+    fs_arena *arena; /* of the shape */
+    sheet_shape shape;
     sheet_program *out;
 } lister;
 
@@ -183,7 +183,10 @@ static int16_t holding_of(lister *l, const cost_holding *one)
 static bool held_at(const lister *l, int32_t moment, cost_reader reader,
                     cost_holding *out)
 {
-    cost_memory_edge(l->memory, moment, reader, out);
+    if (!cost_memory_edge(l->memory, moment, reader, out))
+        return false;
+    if (!out->scratch)
+        return true;
     out->scratch = 0;
     return out->straight || out->before || out->after || out->next ||
            out->least;
@@ -194,13 +197,14 @@ static void list_edge(lister *l, int32_t moment, int32_t v, int32_t slot)
     const int32_t e = l->fold->first_edge[v] + slot;
     cost_holding kept, anew;
     bool held = held_at(l, moment, (cost_reader){v, slot, false, false}, &kept);
-    anew = kept;
-    if (l->fold->anew[e])
+    const bool other = l->fold->anew[e];
+    if (other)
         held |= held_at(l, moment, (cost_reader){v, slot, true, false}, &anew);
     if (!held)
         return;
-    const sheet_held one = {e, holding_of(l, &kept), holding_of(l, &anew)};
-    fs_push(l->fold->home->arena, &l->out->held, one);
+    const int16_t number = holding_of(l, &kept);
+    const sheet_held one = {e, number, other ? holding_of(l, &anew) : number};
+    fs_push(l->arena, &l->shape.held, one);
 }
 
 static void list_task(lister *l, int32_t moment, int32_t stage)
@@ -212,12 +216,12 @@ static void list_task(lister *l, int32_t moment, int32_t stage)
         const int32_t v = nodes[k];
         const sheet_stock stock = {v, cost_memory_copies(l->memory, moment, v)};
         if (stock.copies)
-            fs_push(fold->home->arena, &l->out->stocks, stock);
+            fs_push(l->arena, &l->shape.stocks, stock);
         for (int32_t e = fold->first_edge[v]; e < fold->first_edge[v + 1]; e++)
             list_edge(l, moment, v, e - fold->first_edge[v]);
     }
-    const sheet_task made = {l->out->stocks.n, l->out->held.n};
-    fs_push(fold->home->arena, &l->out->tasks, made);
+    const sheet_task made = {l->shape.stocks.n, l->shape.held.n};
+    fs_push(l->arena, &l->shape.tasks, made);
 }
 
 /* The moment before it is often of the same task. */
@@ -228,12 +232,12 @@ static void list_moment(lister *l, const cost_moment *all, int32_t k)
     if (k == 0 || at->phase != at[-1].phase || at->node != at[-1].node ||
         at->first != at[-1].first)
         list_task(l, k, at->stage);
-    const sheet_moment made = {l->out->tasks.n - 1,
+    const sheet_moment made = {l->shape.tasks.n - 1,
                                at->scratch_node < 0
                                    ? -1
                                    : fold->first_edge[at->scratch_node] +
                                          at->scratch_slot};
-    fs_push(fold->home->arena, &l->out->moments, made);
+    fs_push(l->arena, &l->shape.moments, made);
 }
 
 /* A program as memory knows it: its stages are meshes of that size. */
@@ -325,16 +329,63 @@ static const cost_moments *find_moments(cost_fold *fold, const cost_degrees *d,
     return &fold->moments.at[number];
 }
 
+static void put_list(ir_words *key, const void *at, size_t bytes)
+{
+    const int32_t words =
+        (int32_t)((bytes + sizeof *key->at - 1) / sizeof *key->at);
+    ir_put_word(key, (int64_t)bytes);
+    key->at[key->n + words - 1] = 0; /* behind the last */
+    memcpy(&key->at[key->n], at, bytes);
+    key->n += words;
+}
+
+#define PUT_LIST(key, list)                                                    \
+    put_list(key, (list)->at, (size_t)(list)->n * sizeof *(list)->at)
+#define KEEP_LIST(arena, list)                                                 \
+    ((list)->at =                                                              \
+         fs_memdup(arena, (list)->at, (size_t)(list)->n * sizeof *(list)->at), \
+     (list)->room = (list)->n)
+
+/* Programs whose numbers alone differ have one. */
+static int32_t number_shape(cost_fold *home, const sheet_program *program,
+                            sheet_shape *of, fs_arena *scratch)
+{
+    const size_t bytes = (size_t)of->tasks.n * sizeof *of->tasks.at +
+                         (size_t)of->moments.n * sizeof *of->moments.at +
+                         (size_t)of->stocks.n * sizeof *of->stocks.at +
+                         (size_t)of->held.n * sizeof *of->held.at;
+    const int32_t room =
+        (int32_t)(bytes / sizeof(int64_t)) + 12 + program->holdings.n;
+    ir_words key = {0, room, fs_new(scratch, int64_t, room)};
+    bool known;
+    PUT_LIST(&key, &of->tasks);
+    PUT_LIST(&key, &of->moments);
+    PUT_LIST(&key, &of->stocks);
+    PUT_LIST(&key, &of->held);
+    for (int32_t k = 0; k < program->holdings.n; k++)
+        ir_put_word(&key, program->holdings.at[k].arrives);
+    const int32_t number = cost_number_of(&home->shape_of, &key, &known);
+    if (known)
+        return number;
+    KEEP_LIST(home->arena, &of->tasks);
+    KEEP_LIST(home->arena, &of->moments);
+    KEEP_LIST(home->arena, &of->stocks);
+    KEEP_LIST(home->arena, &of->held);
+    fs_push(home->arena, &home->shapes, *of);
+    return number;
+}
+
 static void list_program(cost_fold *fold, const cost_degrees *d,
                          const sheet_slots *slots, const cost_moments *moments)
 {
     fs_arena *scratch = fs_arena_create();
     cost_memory *memory = open_memory(fold, d, slots, scratch);
-    sheet_program made = {.moments = {0}};
-    lister l = {fold, memory, &made};
+    sheet_program made = {0};
+    lister l = {.fold = fold, .memory = memory, .arena = scratch, .out = &made};
     cost_memory_add(memory, moments);
     for (int32_t k = 0; k < moments->list.n; k++)
         list_moment(&l, moments->list.at, k);
+    made.shape = number_shape(fold->home, &made, &l.shape, scratch);
     fs_push(fold->home->arena, &fold->home->programs, made);
     fs_arena_destroy(scratch);
 }
@@ -376,205 +427,4 @@ int32_t sheet_find_program(cost_fold *fold, const cost_degrees *degrees,
         fs_push(fold->arena, &fold->asked, made);
     }
     return fold->asked.at[number];
-}
-
-/* ---- contents ---- */
-
-enum {
-    CONTENT_WORDS = 2 + IR_MAX_OUT * (IR_WORDS_OF_SHAPE + IR_MAX_MESH) +
-                    IR_WORDS_OF_SHAPE + (PLAN_MAX_BOXING + 1) * IR_MAX_MESH
-};
-
-static int32_t content_of(cost_sheet *sheet, cost_numbers *numbers,
-                          const ir_words *key, sheet_content content)
-{
-    bool known;
-    const int32_t number = cost_number_of(numbers, key, &known);
-    if (!known)
-        fs_push(sheet->arena, &sheet->contents, content);
-    return number;
-}
-
-static int32_t node_content(cost_sheet *sheet, cost_numbers *numbers, int32_t v)
-{
-    const ir_graph *graph = sheet->fold->graph;
-    const ir_node *node = &graph->nodes.at[v];
-    int64_t word[CONTENT_WORDS];
-    ir_words key = {0, CONTENT_WORDS, word};
-    ir_put_word(&key, -1 - node->n_out);
-    for (int32_t o = 0; o < node->n_out; o++) {
-        const ir_tensor *t = &graph->tensors.at[node->out[o]];
-        ir_put_shape(&key, &t->shape, t->dtype);
-        ir_put_sbp(&key, &sheet->strategy.sig[v].out[o], IR_MAX_MESH);
-    }
-    return content_of(sheet, numbers, &key, (sheet_content){v, -1, false});
-}
-
-static void edge_contents(cost_sheet *sheet, cost_numbers *numbers, int32_t v,
-                          int32_t slot)
-{
-    const cost_sum sum = {.graph = sheet->fold->graph,
-                          .strategy = &sheet->strategy};
-    const int32_t e = sheet->fold->first_edge[v] + slot;
-    cost_edge edge;
-    if (!cost_sum_edge_at(&sum, v, slot, &edge))
-        return;
-    const bool crosses = plan_ends_cross(&edge.ends);
-    for (int32_t arrives = 0; arrives <= crosses; arrives++) {
-        const ir_tensor *t = edge.ends.tensor;
-        int64_t word[CONTENT_WORDS];
-        ir_words key = {0, CONTENT_WORDS, word};
-        ir_put_pair(&key, edge.path->n, crosses ? 1 + edge.path->cross : 0);
-        ir_put_word(&key, arrives);
-        ir_put_shape(&key, &t->shape, t->dtype);
-        for (int32_t k = 0; k <= edge.path->n; k++)
-            ir_put_sbp(&key, &edge.path->at[k], IR_MAX_MESH);
-        sheet->of_edge[arrives][e] =
-            content_of(sheet, numbers, &key, (sheet_content){v, slot, arrives});
-    }
-}
-
-static void find_content(cost_sheet *sheet, cost_numbers *numbers, int32_t v)
-{
-    const int32_t *first = sheet->fold->first_edge;
-    sheet->of_node[v] = node_content(sheet, numbers, v);
-    for (int32_t e = first[v]; e < first[v + 1]; e++)
-        edge_contents(sheet, numbers, v, e - first[v]);
-}
-
-static void copy_content(cost_sheet *sheet, int32_t v, int32_t u)
-{
-    const int32_t *first = sheet->fold->first_edge;
-    sheet->of_node[v] = sheet->of_node[u];
-    for (int32_t k = 0; k < first[v + 1] - first[v]; k++)
-        for (int32_t arrives = 0; arrives < 2; arrives++)
-            sheet->of_edge[arrives][first[v] + k] =
-                sheet->of_edge[arrives][first[u] + k];
-}
-
-void sheet_find_contents(cost_sheet *sheet)
-{
-    const cost_fold *fold = sheet->fold;
-    const int32_t n = fold->graph->nodes.n;
-    fs_arena *scratch = fs_arena_create();
-    cost_numbers numbers = {.known = {.arena = scratch}};
-    sheet->of_node = fs_new(sheet->arena, int32_t, n);
-    for (int32_t arrives = 0; arrives < 2; arrives++) {
-        sheet->of_edge[arrives] =
-            fs_new(sheet->arena, int32_t, fold->first_edge[n]);
-        memset(sheet->of_edge[arrives], 0xff,
-               (size_t)fold->first_edge[n] * sizeof(int32_t));
-    }
-    sheet->anew = fs_new(sheet->arena, bool, fold->first_edge[n]);
-    for (int32_t e = 0; e < fold->first_edge[n]; e++)
-        sheet->anew[e] = sheet->strategy.edge[e].sharing > 0;
-    for (int32_t v = 0; v < n; v++)
-        if (plan_node_like(&sheet->strategy, v) == v)
-            find_content(sheet, &numbers, v);
-        else
-            copy_content(sheet, v, plan_node_like(&sheet->strategy, v));
-    fs_arena_destroy(scratch);
-}
-
-/* ---- bytes ---- */
-
-static int64_t made_bytes(const cost_sheet *sheet, int32_t v)
-{
-    const ir_graph *graph = sheet->fold->graph;
-    const ir_node *node = &graph->nodes.at[v];
-    int64_t bytes = 0;
-    for (int32_t o = 0; o < node->n_out; o++)
-        bytes += cost_aligned_bytes(&graph->tensors.at[node->out[o]],
-                                    &sheet->strategy.sig[v].out[o],
-                                    &sheet->instance.mesh);
-    return bytes;
-}
-
-static void find_sizes(const cost_sheet *sheet, int32_t content, bool scratch)
-{
-    const sheet_content *of = &sheet->contents.at[content];
-    const cost_sum sum = {.graph = sheet->fold->graph,
-                          .strategy = &sheet->instance.strategy};
-    sheet_sizes *sizes = &sheet->instance.sizes[content];
-    cost_edge edge;
-    if (of->slot < 0)
-        sizes->of.first = made_bytes(sheet, of->node);
-    else if (cost_sum_edge_at(&sum, of->node, of->slot, &edge))
-        sizes->of = cost_sizes_of(&edge.ends, edge.path, of->arrives, scratch);
-    sizes->known = true;
-    sizes->scratch = scratch;
-}
-
-static inline const cost_sizes *sizes_at(const cost_sheet *sheet,
-                                         int32_t content, bool scratch)
-{
-    const sheet_sizes *sizes = &sheet->instance.sizes[content];
-    if (!sizes->known || sizes->scratch < scratch)
-        find_sizes(sheet, content, scratch);
-    return &sizes->of;
-}
-
-/* The edge leaves from where it is boxed. */
-static int64_t scratch_bytes(const cost_sheet *sheet, int32_t edge)
-{
-    const int32_t content = edge < 0 ? -1 : sheet->of_edge[false][edge];
-    return content < 0 ? 0 : sizes_at(sheet, content, true)->scratch;
-}
-
-static int64_t edge_bytes(const cost_sheet *sheet, const sheet_program *of,
-                          const sheet_held *held)
-{
-    const cost_holding *h =
-        &of->holdings.at[sheet->anew[held->edge] ? held->anew : held->kept];
-    const int32_t content = sheet->of_edge[h->arrives][held->edge];
-    if (content < 0)
-        return 0;
-    return cost_held_bytes(h, sizes_at(sheet, content, false));
-}
-
-static int64_t task_bytes(const cost_sheet *sheet, const sheet_program *of,
-                          int32_t k)
-{
-    const sheet_task none = {0}, *at = &of->tasks.at[k],
-                     *before = k > 0 ? at - 1 : &none;
-    int64_t bytes = 0;
-    for (int32_t s = before->end_stock; s < at->end_stock; s++) {
-        const sheet_stock *stock = &of->stocks.at[s];
-        bytes += stock->copies *
-                 sizes_at(sheet, sheet->of_node[stock->node], false)->first;
-    }
-    for (int32_t e = before->end_held; e < at->end_held; e++)
-        bytes += edge_bytes(sheet, of, &of->held.at[e]);
-    return bytes;
-}
-
-static int64_t find_peak(const cost_sheet *sheet, int32_t program)
-{
-    const sheet_program *of = &sheet->fold->home->programs.at[program];
-    int64_t bytes = 0, peak = 0;
-    for (int32_t k = 0, task = -1; k < of->moments.n; k++) {
-        const sheet_moment *at = &of->moments.at[k];
-        if (at->task != task)
-            bytes = task_bytes(sheet, of, at->task);
-        task = at->task;
-        const int64_t all = bytes + scratch_bytes(sheet, at->edge);
-        peak = all > peak ? all : peak;
-    }
-    return peak;
-}
-
-int64_t sheet_peak(cost_sheet *sheet, int32_t program)
-{
-    sheet_instance *on = &sheet->instance;
-    const int32_t n = 2 * sheet->fold->home->programs.n;
-    if (program >= on->n_peaks) {
-        on->peaks = fs_regrow(sheet->arena, on->peaks, (size_t)on->n_peaks,
-                              (size_t)n, sizeof *on->peaks);
-        memset(on->peaks + on->n_peaks, 0xff,
-               (size_t)(n - on->n_peaks) * sizeof *on->peaks);
-        on->n_peaks = n;
-    }
-    if (on->peaks[program] < 0)
-        on->peaks[program] = find_peak(sheet, program);
-    return on->peaks[program];
 }

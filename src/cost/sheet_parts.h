@@ -5,6 +5,7 @@
 #include "cost/memory_parts.h"
 #include "cost/numbers.h"
 #include "cost/sheet.h"
+#include "cost/sheet_lists.h"
 
 /* A pipeline of any number of stages, and by which numbers of slots each of its
  * fold's stages holds what it holds: the one between those of which one does
@@ -32,32 +33,8 @@ struct cost_pipes {
     sheet_pipes of[COST_SHEET_STAGES];
 };
 
-/* What a stage holds at a task: outputs of nodes so often, and of edges so much
- * (holdings of the program), as it is kept or made anew. */
-typedef struct sheet_stock {
-    int32_t node, copies;
-} sheet_stock;
-typedef struct sheet_held {
-    int32_t edge;
-    int16_t kept, anew;
-} sheet_held;
-typedef struct sheet_task {
-    int32_t end_stock, end_held; /* from the end of the one before on */
-} sheet_task;
-/* And beside it the scratch of an edge; -1: of none. */
-typedef struct sheet_moment {
-    int32_t task, edge;
-} sheet_moment;
-
-/* What stages with so many layers hold under some slots at some moments,
- * whatever lies how and however large it is. */
-typedef struct sheet_program {
-    FS_VEC(sheet_task) tasks;
-    FS_VEC(sheet_moment) moments;
-    FS_VEC(sheet_stock) stocks;
-    FS_VEC(sheet_held) held;
-    FS_VEC(cost_holding) holdings;
-} sheet_program;
+/* -1: not asked for yet. */
+typedef FS_VEC(double) sheet_seconds;
 
 struct cost_fold {
     const cost_model *model;
@@ -77,7 +54,16 @@ struct cost_fold {
     cost_fold *home;      /* of the first of folds that are alike, */
     cost_numbers made_of; /* which has their programs */
     FS_VEC(sheet_program) programs;
+    cost_numbers shape_of; /* of its programs */
+    FS_VEC(sheet_shape) shapes;
     const cost_memory *like; /* of its own graph, for its lists */
+    cost_numbers kinds_of;   /* graphs that are alike in kinds, */
+    int32_t kinds;           /* of which this is one */
+    FS_VEC(sheet_lists *) lists;
+    cost_numbers term_of; /* of all lists of home */
+    int32_t n_alike, of;  /* its folds; which of these */
+    cost_numbers mesh_of;
+    FS_VEC(sheet_seconds) seconds; /* [meshes][term_of] */
 };
 
 /* Is it of a layer that stands for any number? */
@@ -92,6 +78,10 @@ static inline int32_t sheet_times(const cost_fold *fold, int32_t layers)
     return layers - fold->layers + 1;
 }
 
+/* Which tensors have one shape, and which nodes one work: the number of all
+ * that home's folds have so. */
+int32_t sheet_kinds(const cost_fold *fold);
+
 /* The pipeline of that number of stages; FS_INVALID: of another placing. */
 fs_status sheet_find_pipe(cost_fold *fold, const cost_degrees *degrees,
                           fs_err *err, const sheet_pipe **out);
@@ -99,23 +89,11 @@ fs_status sheet_find_pipe(cost_fold *fold, const cost_degrees *degrees,
 int32_t sheet_find_program(cost_fold *fold, const cost_degrees *degrees,
                            int32_t slots);
 
-/* What lies on an edge, at the stage where it leaves or arrives, of edges that
- * are alike; and what a node makes. */
-typedef struct sheet_content {
-    int32_t node, slot; /* of the first such edge; -1: its outputs */
-    bool arrives;
-} sheet_content;
-
 /* Bytes of a content on a mesh, once they were asked for. */
 typedef struct sheet_sizes {
     cost_sizes of;
     bool known, scratch;
 } sheet_sizes;
-
-typedef struct sheet_count {
-    int32_t term, sum; /* cost_counted's */
-    int32_t once, between;
-} sheet_count;
 
 /* On a mesh, all that does not hang on numbers of anything else. */
 typedef struct sheet_instance {
@@ -135,15 +113,15 @@ struct cost_sheet {
     cost_fold *fold;
     plan_strategy strategy; /* with what is like what */
     fs_arena *arena;
-    cost_formula formula;
-    FS_VEC(sheet_count) counts;
-    FS_VEC(sheet_content) contents;
-    int32_t *of_node, *of_edge[2]; /* contents; [arrives][edges] -1: none */
-    bool *anew;                    /* [edges] as its strategy has it */
+    sheet_lists *lists;
     sheet_instance instance;
 };
 
-void sheet_find_contents(cost_sheet *sheet);
+/* Those of its strategy, once they are known; else they are made. */
+sheet_lists *sheet_known_lists(const cost_fold *fold,
+                               const plan_strategy *strategy);
+void sheet_make_lists(cost_sheet *sheet, const plan_strategy *strategy,
+                      const int32_t *like);
 /* The fullest moment of a program. */
 int64_t sheet_peak(cost_sheet *sheet, int32_t program);
 

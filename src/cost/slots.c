@@ -26,31 +26,45 @@ static cost_fullest fullest_of(const plan_slot *slots, int32_t n, int32_t chunk,
     return best;
 }
 
-cost_fullest *cost_fullest_of(const plan_pipeline *pipe, bool first,
-                              fs_arena *arena)
+static void find_fullest(const plan_pipeline *pipe, cost_fullest *const out[2])
 {
-    int32_t m = pipe->micro_batches;
-    cost_fullest *out = fs_new(arena, cost_fullest, pipe->n_stages);
+    const int32_t m = pipe->micro_batches;
     fs_arena *scratch = fs_arena_create();
     for (int32_t r = 0; r < pipe->n_roles; r++) {
-        int32_t n = plan_program_slots(pipe, r);
+        const int32_t n = plan_program_slots(pipe, r);
         plan_slot *slots = fs_new(scratch, plan_slot, n);
         plan_program_fill(pipe, r, slots);
         for (int32_t k = pipe->first[r]; k < pipe->first[r + 1]; k++)
-            out[pipe->stage[k]] =
-                fullest_of(slots, n, pipe->chunk_of[pipe->stage[k]], m, first);
+            for (int32_t first = 0; first < 2; first++)
+                out[first][pipe->stage[k]] = fullest_of(
+                    slots, n, pipe->chunk_of[pipe->stage[k]], m, first);
     }
     fs_arena_destroy(scratch);
-    return out;
 }
 
 cost_slots cost_slots_of(const plan_pipeline *pipe, fs_arena *arena)
 {
-    return (cost_slots){*pipe,
-                        {cost_fullest_of(pipe, false, arena),
-                         cost_fullest_of(pipe, true, arena)},
-                        plan_pace_of(pipe, arena),
-                        plan_lower_defaults().prefetch};
+    cost_slots slots = {.pipe = *pipe,
+                        .slot = {fs_new(arena, cost_fullest, pipe->n_stages),
+                                 fs_new(arena, cost_fullest, pipe->n_stages)},
+                        .pace = plan_pace_of(pipe, arena),
+                        .prefetch = plan_lower_defaults().prefetch};
+    find_fullest(pipe, slots.slot);
+    return slots;
+}
+
+cost_slots *cost_slots_copy(const cost_slots *slots, fs_arena *arena)
+{
+    const int32_t n = slots->pace.n_stages;
+    cost_slots *made = fs_memdup(arena, slots, sizeof *slots);
+    for (int32_t first = 0; first < 2; first++)
+        made->slot[first] = fs_memdup(arena, slots->slot[first],
+                                      (size_t)n * sizeof *slots->slot[first]);
+    made->pace.ends =
+        fs_memdup(arena, slots->pace.ends,
+                  3 * (size_t)n * (size_t)slots->pace.micro_batches *
+                      sizeof *slots->pace.ends);
+    return made;
 }
 
 int32_t cost_slots_received(const cost_slots *slots, int32_t from, int32_t to,

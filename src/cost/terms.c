@@ -20,9 +20,10 @@ typedef struct lister {
     const ir_graph *graph;
     const plan_strategy *strategy;
     fs_arena *arena, *scratch;
-    cost_numbers known;
+    cost_numbers known, *of_all;
     FS_VEC(cost_term) terms;
     FS_VEC(cost_counted) all;
+    int32_t of;     /* cost_formula's */
     int32_t *first; /* [nodes + 1] of `all` */
 } lister;
 
@@ -57,8 +58,11 @@ static int32_t find_term(lister *l, const ir_words *key, const cost_term *term)
 {
     bool known;
     const int32_t number = cost_number_of(&l->known, key, &known);
-    if (!known)
-        fs_push(l->arena, &l->terms, *term);
+    if (known)
+        return number;
+    fs_push(l->arena, &l->terms, *term);
+    if (l->of_all)
+        l->terms.at[number].number = cost_number_of(l->of_all, key, &known);
     return number;
 }
 
@@ -76,9 +80,9 @@ static void add_node(lister *l, int32_t v)
     const bool per_step = cost_node_per_step(l->graph, v);
     int64_t word[MOST_WORDS];
     ir_words key = {0, MOST_WORDS, word};
-    ir_put_word(&key, per_step);
+    ir_put_word(&key, 2 * l->of + per_step);
     put_node(l, v, &key);
-    add(l, &key, (cost_term){v, -1, per_step});
+    add(l, &key, (cost_term){v, -1, per_step, -1});
 }
 
 /* What lies as it is wanted takes no time. */
@@ -91,9 +95,9 @@ static void add_edge(lister *l, int32_t v, int32_t slot)
     if (l->strategy->edge[l->strategy->first_edge[v] + slot].n == 0 ||
         !cost_sum_edge_at(&sum, v, slot, &edge))
         return;
-    ir_put_word(&key, edge.per_step);
+    ir_put_word(&key, 2 * l->of + edge.per_step);
     put_edge(l, &edge, &key);
-    add(l, &key, (cost_term){v, slot, edge.per_step});
+    add(l, &key, (cost_term){v, slot, edge.per_step, -1});
 }
 
 static void add_terms_of(lister *l, int32_t v)
@@ -122,6 +126,8 @@ void cost_list_terms(const cost_model *model, fs_arena *arena,
     lister l = {.model = model,
                 .graph = formula->graph,
                 .strategy = strategy,
+                .of_all = formula->known,
+                .of = formula->of,
                 .arena = arena,
                 .scratch = fs_arena_create()};
     l.known.known.arena = l.scratch;

@@ -245,11 +245,13 @@ double plan_schedule_fill(const plan_pipeline *of, const plan_stage *stages)
 /* Most pieces that were begun and are not yet done with. */
 static int32_t most_held(const plan_pace *pace, const plan_crossing *c)
 {
+    const int32_t *made_at = pace_end(pace, c->from, c->made, 0),
+                  *read_at = pace_end(pace, c->to, c->read, 0);
     int32_t read = 0, most = 0;
 
     for (int32_t made = 0; made < pace->micro_batches; made++) {
-        int32_t begin = *pace_end(pace, c->from, c->made, made) - 1;
-        while (read < made && *pace_end(pace, c->to, c->read, read) <= begin)
+        const int32_t begin = made_at[made] - 1;
+        while (read < made && read_at[read] <= begin)
             read++;
         most = made + 1 - read > most ? made + 1 - read : most;
     }
