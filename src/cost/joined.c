@@ -5,6 +5,7 @@
 #include "cost/joined.h"
 #include "cost/parts.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef enum joined_kind {
@@ -97,14 +98,17 @@ static void count_members(join *j, int32_t *members)
 static void join_products(join *j, int32_t *members, fs_arena *arena)
 {
     const ir_graph *graph = j->graph;
-    int32_t *first = none(arena, graph->tensors.n * PLAN_PHASES);
+    /* a gradient may come first both in the product towards activations and in
+     * the one towards weights, which are two */
+    int32_t *first[2] = {none(arena, graph->tensors.n * PLAN_PHASES),
+                         none(arena, graph->tensors.n * PLAN_PHASES)};
     int32_t *last = none(arena, graph->tensors.n * PLAN_PHASES);
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const ir_node *node = &graph->nodes.at[v];
         if (j->task_of[v] < 0 || !is_product(graph, node))
             continue;
         j->kind[v] = JOINED_COLUMNS;
-        join_by_input(j, v, node->in[0], first);
+        join_by_input(j, v, node->in[0], first[node->op == IR_OP_weight_grad]);
     }
     count_members(j, members);
     for (int32_t v = 0; v < graph->nodes.n; v++) {
@@ -216,6 +220,68 @@ static void share_out(join *j, fs_arena *arena)
     }
 }
 
+/* Weights' gradients of a set that stand in front of its collective. */
+typedef struct beside {
+    double seconds;
+    int32_t last; /* task; -1: none */
+} beside;
+
+/* Of sets that are added up. */
+static beside *find_beside(join *j, fs_arena *arena)
+{
+    const ir_graph *graph = j->graph;
+    const int32_t n = graph->nodes.n;
+    int32_t *weight_grad = none(arena, n); /* [forward nodes] */
+    beside *out = fs_new(arena, beside, n);
+    for (int32_t v = 0; v < n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        out[v].last = -1;
+        if (node->op == IR_OP_weight_grad && node->forward >= 0)
+            weight_grad[node->forward] = j->task_of[v];
+    }
+    for (int32_t v = 0; v < n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        if (j->kind[v] != JOINED_DEPTH || is_sum(j, v) || node->forward < 0 ||
+            weight_grad[node->forward] < 0)
+            continue;
+        beside *set = &out[root_of(j, v)];
+        const int32_t task = weight_grad[node->forward];
+        set->seconds += j->demand[task].total_s;
+        set->last = task > set->last ? task : set->last;
+    }
+    return out;
+}
+
+/* A collective on a stream of its own begins when the set's product towards the
+ * activations is done, and goes on beside the one towards the weights, which
+ * the plan has in front of it: what is hidden so is taken off. */
+static void hide_collectives(join *j, fs_arena *arena)
+{
+    const double slower =
+        j->device->overlap_slowdown > 1 ? j->device->overlap_slowdown : 1;
+    const beside *sets = find_beside(j, arena);
+    for (int32_t i = 0; i < j->role->n_tasks; i++) {
+        const plan_task *task = &j->role->tasks[i];
+        plan_demand *d = &j->demand[i];
+        if (task->kind != PLAN_BOX || task->comm < 0 ||
+            task->phase != PLAN_BACKWARD || !(d->total_s > 0) ||
+            j->role->streams[task->stream].kind != PLAN_STREAM_COMM)
+            continue;
+        const int32_t maker = j->maker[task->tensor];
+        if (maker < 0 || j->kind[maker] != JOINED_DEPTH)
+            continue;
+        const beside *set = &sets[root_of(j, maker)];
+        if (set->last < 0 || set->last > i)
+            continue;
+        const double hidden = fmin(d->total_s / slower, set->seconds);
+        const double left = 1 - hidden / d->total_s;
+        d->network_s *= left;
+        d->latency_s *= left;
+        d->launch_s *= left;
+        d->total_s *= left;
+    }
+}
+
 void cost_join_products(const hw_device *device, const ir_graph *graph,
                         const plan *p, const plan_role *role,
                         plan_demand *demand, double *kernels, fs_arena *arena)
@@ -245,4 +311,5 @@ void cost_join_products(const hw_device *device, const ir_graph *graph,
     join_products(&j, members, arena);
     join_sums(&j, members);
     share_out(&j, arena);
+    hide_collectives(&j, arena);
 }
