@@ -178,7 +178,7 @@ static fs_status read_streams(const fs_json *in, fs_err *err,
 /* What a run may do otherwise than its framework usually does, each by itself.
  */
 #define FIGURES                                                                \
-    "host_s", "step_s", "narrow", "overlaps", "own_stream",                    \
+    "host_s", "exchange_s", "step_s", "narrow", "overlaps", "own_stream",      \
         "accumulate_bytes", "update_bytes", "loss_bytes", "bucket_bytes",      \
         "gradient_bytes", "gather_bps", "jitter", "fuses_norms",               \
         "turns_images", "host_image_s", "vocab_multiple", "cuts_vocab"
@@ -191,6 +191,7 @@ static fs_status read_figures(const fs_json *in, fs_err *err,
     out->vocab_multiple = (int64_t)fmax(1, multiple);
     FS_TRY(read_flag(in, "cuts_vocab", err, &out->cuts_vocab));
     FS_TRY(read_figure(in, "host_s", 1, err, &out->host_s));
+    FS_TRY(read_figure(in, "exchange_s", 1, err, &out->exchange_s));
     FS_TRY(read_figure(in, "step_s", 1e3, err, &out->step_s));
     FS_TRY(read_flag(in, "narrow", err, &out->narrow));
     FS_TRY(read_streams(in, err, out));

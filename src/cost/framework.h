@@ -29,9 +29,11 @@ typedef struct cost_framework {
     int32_t n_schedules;       /* 0: not told */
     const char **schedules;    /* of schedules.def, that it has */
     /* Schedules under which a rank computes nothing until what it sends to
-     * another stage is there */
+     * another stage is there, and then for so long until the host, which waited
+     * too, has begun anew */
     int32_t n_waits;
     const char **waits_to_send;
+    double exchange_s;
     /* Models: the vocabulary is padded to a multiple of that, times tp ranks;
      * or what is beyond the last one is cut off */
     int64_t vocab_multiple;

@@ -410,7 +410,8 @@ static bool waits_to_send(const under *u)
 }
 
 /* What a rank sends while it computes nothing is part of what it computed last:
- * it goes on, and the other stage has it, at one time. */
+ * it goes on, and the other stage has it, at one time; the host then begins
+ * anew. */
 static void wait_to_send(const under *u)
 {
     int32_t last = -1; /* of its phase */
@@ -425,7 +426,8 @@ static void wait_to_send(const under *u)
             task->phase != u->role->tasks[last].phase)
             continue;
         u->demand[last].network_s += d->total_s;
-        u->demand[last].total_s += d->total_s;
+        u->demand[last].launch_s += u->framework->exchange_s;
+        u->demand[last].total_s += d->total_s + u->framework->exchange_s;
         *d = (plan_demand){.on_core = d->on_core};
     }
 }
