@@ -172,6 +172,25 @@ static void take_even_layers(validate_reader *r)
     recipe->layers = each;
 }
 
+/* Each stage has a layer, and each tensor parallel rank as many heads. */
+static bool check_pieces(validate_reader *r)
+{
+    const validate_row *row = r->row;
+    const search_recipe *recipe = &r->out->recipe;
+    const int64_t stages =
+        (int64_t)recipe->pp * (recipe->interleave ? recipe->interleave : 1);
+    if (row->layers > 0 && stages > row->layers)
+        return validate_skip(r,
+                             "contradictory sizes: %lld stages of a network of "
+                             "%lld layers",
+                             (long long)stages, (long long)row->layers);
+    if (row->heads > 0 && row->heads % recipe->tp)
+        return validate_skip(
+            r, "contradictory sizes: %lld heads on %d tensor parallel ranks",
+            (long long)row->heads, recipe->tp);
+    return true;
+}
+
 static bool take_layers(validate_reader *r)
 {
     const validate_row *row = r->row;
@@ -290,7 +309,8 @@ static bool take_recompute(validate_reader *r)
 bool validate_take_recipe(validate_reader *r)
 {
     if (!take_degrees(r) || !take_batches(r) || !take_schedule(r) ||
-        !take_interleave(r) || !take_layers(r) || !take_precision(r))
+        !take_interleave(r) || !check_pieces(r) || !take_layers(r) ||
+        !take_precision(r))
         return false;
     return take_recompute(r);
 }

@@ -410,8 +410,8 @@ static bool waits_to_send(const under *u)
 }
 
 /* What a rank sends while it computes nothing is part of what it computed last:
- * it goes on, and the other stage has it, at one time; the host then begins
- * anew. */
+ * it goes on, and the other stage has it, at one time, so that nothing is left
+ * of the move itself. The host then begins anew. */
 static void wait_to_send(const under *u)
 {
     int32_t last = -1; /* of its phase */
@@ -422,12 +422,14 @@ static void wait_to_send(const under *u)
         plan_demand *d = &u->demand[i];
         if (task->kind == PLAN_COMPUTE)
             last = i;
-        if (task->kind != PLAN_SEND || last < 0 ||
-            task->phase != u->role->tasks[last].phase)
+        if (task->channel < 0 || task->phase == PLAN_BEGIN ||
+            task->phase == PLAN_END)
             continue;
-        u->demand[last].network_s += d->total_s;
-        u->demand[last].launch_s += u->framework->exchange_s;
-        u->demand[last].total_s += d->total_s + u->framework->exchange_s;
+        if (task->kind == PLAN_SEND && last >= 0) {
+            u->demand[last].network_s += d->total_s;
+            u->demand[last].launch_s += u->framework->exchange_s;
+            u->demand[last].total_s += d->total_s + u->framework->exchange_s;
+        }
         *d = (plan_demand){.on_core = d->on_core};
     }
 }
