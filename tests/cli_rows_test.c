@@ -265,7 +265,8 @@ static void test_contradictions(void)
         {"status=OOM|iter_time_s=|samples_per_s=160",
          "but samples_per_s tells"},
         {"params_b=0.00001", "contradictory sizes: params_b 1e-05"},
-        {"layers=1", "contradictory sizes: 2 stages of a network of 1 layers"},
+        {"layers=1|pp=4|dp=1|micro_batch=16",
+         "contradictory sizes: 4 stages of a network of 1 layers"},
         {"tp=4|pp=1|dp=1|heads=2|micro_batch=16", "2 heads on 4 tensor"},
     };
     ALL_SKIPPED(rows);

@@ -172,14 +172,15 @@ static void take_even_layers(validate_reader *r)
     recipe->layers = each;
 }
 
-/* Each stage has a layer, and each tensor parallel rank as many heads. */
+/* Each stage has a layer, or the embedding, or the head; each tensor parallel
+ * rank has as many heads. */
 static bool check_pieces(validate_reader *r)
 {
     const validate_row *row = r->row;
     const search_recipe *recipe = &r->out->recipe;
     const int64_t stages =
         (int64_t)recipe->pp * (recipe->interleave ? recipe->interleave : 1);
-    if (row->layers > 0 && stages > row->layers)
+    if (row->layers > 0 && stages > row->layers + 2)
         return validate_skip(r,
                              "contradictory sizes: %lld stages of a network of "
                              "%lld layers",
