@@ -304,6 +304,7 @@ static fs_status run_streamed(cli *c, const cli_plan *p,
     fs_human_bytes(size, (double)TRACED_BYTES * (double)firings_of(p->plan));
     options.progress_ctx =
         (void *)fs_printf(c->arena, ", then a trace of some %s", size);
+    fs_warn("%s: a trace of some %s", c->args.trace, size);
     FS_TRY(report_stream_open(p->model.graph, p->plan, c->args.trace, c->arena,
                               &c->err, &stream));
     options.trace->take = report_stream_take;
