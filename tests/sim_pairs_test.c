@@ -6,7 +6,7 @@
 
 #include "equal.h"
 #include "plan/lower.h"
-#include "sim/sim.h"
+#include "sim_same.h"
 #include "tap.h"
 
 #include <math.h>
@@ -35,16 +35,6 @@ static plan_timing *draw_times(const plan *p, int32_t kind, uint64_t *seed,
                     (kind < SHORT ? 1.3e-7 : 1e-9) -
                 (kind < SHORT ? 0 : 1e-12);
     return timing;
-}
-
-static bool same(const sim_result *a, const sim_result *b)
-{
-    return a->iteration_s == b->iteration_s && a->bubble == b->bubble &&
-           a->exposed_comm_s == b->exposed_comm_s && a->events == b->events &&
-           memcmp(a->step_s, b->step_s,
-                  (size_t)a->n_steps * sizeof *a->step_s) == 0 &&
-           memcmp(a->stages, b->stages,
-                  (size_t)a->n_stages * sizeof *a->stages) == 0;
 }
 
 /* Beside collectives what computes is as fast as alone, or slower by anything

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "plan_build.h"
 #include "sim/critical.h"
+#include "sim_same.h"
 #include "tap.h"
 
 #include <math.h>
@@ -82,16 +83,6 @@ static plan_timing *draw_times(const plan *p, uint64_t *seed, fs_arena *arena)
             timing->demand[r][t].total_s =
                 (double)(1 + fs_rand_below(seed, values)) * 1e-6;
     return timing;
-}
-
-static bool same(const sim_result *a, const sim_result *b)
-{
-    return a->iteration_s == b->iteration_s && a->bubble == b->bubble &&
-           a->exposed_comm_s == b->exposed_comm_s && a->events == b->events &&
-           memcmp(a->step_s, b->step_s,
-                  (size_t)a->n_steps * sizeof *a->step_s) == 0 &&
-           memcmp(a->stages, b->stages,
-                  (size_t)a->n_stages * sizeof *a->stages) == 0;
 }
 
 static void compare(const drawn *d, const ir_graph *g, const plan *p,

@@ -46,7 +46,7 @@ tests_sim_bound_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_sim_bound_test_LDADD = $(zoo_libs) $(cost_libs) $(sim_libs) $(exec_libs)
 # Nor does what is played as one differ from what is played one by one.
 check_PROGRAMS += tests/sim_pairs_test
-tests_sim_pairs_test_SOURCES = tests/sim_pairs_test.c tests/equal.h \
+tests_sim_pairs_test_SOURCES = tests/sim_pairs_test.c tests/sim_same.h tests/equal.h \
   tests/equal_cases.c tests/equal_graphs.c tests/equal_ops.c \
   tests/equal_ops.h tests/equal_ops_move.c tests/equal_each.c $(op_cases) \
   tests/equal_strategies.c tests/exec_plans.h tests/zoo_tiny.h tests/tap.h

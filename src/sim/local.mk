@@ -11,7 +11,7 @@ check_PROGRAMS += tests/sim_run_test
 tests_sim_run_test_SOURCES = tests/sim_run_test.c tests/plan_hand.h tests/tap.h
 tests_sim_run_test_LDADD = $(sim_libs)
 check_PROGRAMS += tests/sim_repeat_test
-tests_sim_repeat_test_SOURCES = tests/sim_repeat_test.c tests/plan_build.h \
+tests_sim_repeat_test_SOURCES = tests/sim_repeat_test.c tests/sim_same.h tests/plan_build.h \
   tests/tap.h
 tests_sim_repeat_test_LDADD = $(sim_libs)
 check_PROGRAMS += tests/sim_beside_test
