@@ -189,7 +189,7 @@ static fs_status predict(cli *c, const validate_case *t, double pace,
     FS_TRY(open_cluster(c, t, &cluster, &out->limit));
     c->args.overlap = t->framework && t->framework->own_stream;
     asked a = {t, pace, out};
-    return cli_plan_unwritten(c, &origin, &t->recipe, cluster, use, &a);
+    return cli_plan_unwritten(c, &origin, &t->recipe, cluster, true, use, &a);
 }
 
 void validate_predict(cli *c, const validate_case *t, double pace,

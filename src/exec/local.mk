@@ -86,6 +86,7 @@ EXTRA_DIST += tests/exec_ranks_test.sh
 
 check_PROGRAMS += tests/exec_data_test
 tests_exec_data_test_SOURCES = tests/exec_data_test.c tests/tap.h
+tests_exec_data_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_exec_data_test_LDADD = $(exec_libs)
 
 check_PROGRAMS += tests/exec_probe_test

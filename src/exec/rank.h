@@ -140,6 +140,8 @@ void exec_rank_run(exec_rank *rank);
  * when it reports progress; given to all ranks after the run. */
 void exec_rank_plan_losses(exec_rank *rank);
 void exec_rank_tell_losses(exec_rank *rank);
+/* On rank 0, what part of a step that takes long is done. */
+void exec_rank_tell_part(const exec_rank *rank, int64_t now_ns);
 void exec_rank_share_losses(exec_rank *rank);
 
 /* Ending early, after exec_rank_plan_losses and a barrier; polled until the
