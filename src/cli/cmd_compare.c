@@ -117,6 +117,8 @@ static void add_shape(const cli_comparing *k, settings *list)
     add_number(list, arena, "micro-batches", a->micro_batches,
                b->micro_batches);
     add(list, "schedule", a->schedule, b->schedule);
+    add(list, "overlap", plan_overlaps(k->a.p.plan) ? "yes" : "no",
+        plan_overlaps(k->b.p.plan) ? "yes" : "no");
     add_number(list, arena, "stages", a->n_stages, b->n_stages);
     add_number(list, arena, "stages per device group",
                a->n_stages / k->a.p.plan->n_roles,

@@ -150,6 +150,15 @@ static fs_status set_real(const option *o, const char *value, double *at,
     return FS_OK;
 }
 
+static bool has(const cli_LIST *list, const char *value)
+{
+    for (int32_t i = 0; i < list->n; i++)
+        if (strcmp(list->at[i], value) == 0)
+            return true;
+    return false;
+}
+
+/* The same value twice says nothing new. */
 static fs_status set(cli *c, const option *o, const char *value)
 {
     char *at = (char *)&c->args + o->at;
@@ -166,7 +175,8 @@ static fs_status set(cli *c, const option *o, const char *value)
     case REAL:
         return set_real(o, value, (double *)at, &c->err);
     case LIST:
-        fs_push(c->arena, (cli_LIST *)at, value);
+        if (!has((const cli_LIST *)at, value))
+            fs_push(c->arena, (cli_LIST *)at, value);
         return FS_OK;
     }
     return FS_OK;

@@ -85,18 +85,6 @@ static int64_t rows_of_table(const ir_graph *g)
     return 0;
 }
 
-/* Collectives there are, and they have a stream of their own. */
-static void find_collectives(const plan *p, bool *any, bool *beside)
-{
-    *any = p->n_comms > 0;
-    *beside = false;
-    for (int32_t r = 0; r < p->n_roles; r++)
-        for (int32_t i = 0; i < p->roles[r].n_streams; i++)
-            *beside = *beside ||
-                      p->roles[r].streams[i].kind == PLAN_STREAM_COMM ||
-                      p->roles[r].streams[i].kind == PLAN_STREAM_STEP;
-}
-
 /* What a kept tensor is to an optimizer; COST_SHARDED: nothing. */
 static cost_sharded kept_as(const ir_graph *g, const ir_node *node)
 {
@@ -287,9 +275,7 @@ static void tell_misfits(cli *c, const cli_plan *p, const cli_memory *m)
                        "%s cuts no products: nobody runs this tensor parallel "
                        "plan with it",
                        f->name));
-    bool any, beside;
-    find_collectives(p->plan, &any, &beside);
-    if (any && beside != f->own_stream)
+    if (p->plan->n_comms > 0 && plan_overlaps(p->plan) != f->own_stream)
         note(c, notes,
              f->own_stream
                  ? fs_printf(c->arena,

@@ -25,7 +25,8 @@ typedef struct least_gates {
  * back, and of a stage where that way begins and ends (`around`). */
 typedef struct least_stage {
     double micro_s, step_s, core_s;
-    double collective_s[PLAN_PASSES]; /* per step, on streams of their own */
+    /* Per step, on streams of their own: of micro-batches, of the step */
+    double collective_s[PLAN_PASSES][2];
     double aside_s, through_s, around_s;
     double down_s, up_s; /* moves to the next stage and back */
 } least_stage;
@@ -155,7 +156,7 @@ static void add_task(least *x, const least_task *task)
     if (task->demand.on_core)
         s->core_s += seconds * (once ? 1 : x->strategy->micro_batches);
     if (x->apart && task->collective)
-        s->collective_s[plan_schedule_pass(x->schedule, task->phase)] +=
+        s->collective_s[plan_schedule_pass(x->schedule, task->phase)][once] +=
             seconds * (once ? 1 : x->strategy->micro_batches);
     else if (once)
         s->step_s += seconds;
@@ -305,7 +306,8 @@ static double busiest_stream(const least *x)
         const least_stage *s = &x->stages[i];
         most = fmax(most, m * s->micro_s + s->step_s);
         for (int32_t k = 0; k < PLAN_PASSES; k++)
-            most = fmax(most, s->collective_s[k]);
+            most =
+                fmax(most, fmax(s->collective_s[k][0], s->collective_s[k][1]));
     }
     for (int32_t k = 0; k < 2 * p * p; k++)
         most = fmax(most, x->move_s[k]);

@@ -8,6 +8,7 @@
 
 #include "plan/fullest.h"
 #include "plan/memory.h"
+#include "plan/schedule.h"
 
 /* ---- registers as the framework holds them ---- */
 
@@ -15,7 +16,8 @@ typedef struct holding {
     const cost_framework *f;
     const ir_graph *graph;
     const plan_role *role;
-    bool narrow; /* activations of the network are 16-bit floats there */
+    bool narrow;   /* activations of the network are 16-bit floats there */
+    int32_t *held; /* [sections][sections] plan_schedule_held, 0: not known */
 } holding;
 
 static bool is_loss(const holding *h, int32_t task)
@@ -109,17 +111,36 @@ static double kept_of(const cost_framework *f, const ir_graph *graph,
     return 0;
 }
 
+/* Micro-batches between the task's firing and that of who reads what it makes,
+ * by the schedule: a register may have more buffers, where they pack better. */
+static int32_t in_flight(const holding *h, const plan_task *from,
+                         const plan_task *to)
+{
+    const plan_role *role = h->role;
+    int32_t *held =
+        &h->held[plan_task_section(role, from) * plan_n_sections(role) +
+                 plan_task_section(role, to)];
+    if (*held == 0)
+        *held = plan_schedule_held(role->slots, role->n_slots,
+                                   (plan_slot){from->phase, 0, from->chunk},
+                                   (plan_slot){to->phase, 0, to->chunk});
+    return *held;
+}
+
 /* How many micro-batches' worth waits for the backward pass; 0: it is made
  * again there. */
-static int32_t pieces_kept(const plan_role *role, const plan_task *task)
+static int32_t pieces_kept(const holding *h, const plan_task *task)
 {
+    const plan_role *role = h->role;
     int32_t most = 0;
     for (int32_t k = 0; k < task->n_out; k++) {
         const plan_register *r = &role->registers[task->out[k]];
-        for (int32_t i = 0; i < r->n_consumers; i++)
-            if (role->tasks[r->consumers[i]].phase == PLAN_BACKWARD &&
-                r->count > most)
-                most = r->count;
+        for (int32_t i = 0; i < r->n_consumers; i++) {
+            const plan_task *reader = &role->tasks[r->consumers[i]];
+            const int32_t n =
+                reader->phase == PLAN_BACKWARD ? in_flight(h, task, reader) : 0;
+            most = n > most ? n : most;
+        }
     }
     return most;
 }
@@ -236,7 +257,7 @@ static void count_kept(const holding *h, const plan *p, cost_held *out)
         const int of =
             h->graph->nodes.at[task->node].op == IR_OP_attention ? 0 : 1;
         if (task->phase == PLAN_FORWARD)
-            kept[of] += bytes * pieces_kept(role, task);
+            kept[of] += bytes * pieces_kept(h, task);
         else if (bytes > again[0] + again[1])
             again[of] = bytes, again[1 - of] = 0;
     }
@@ -262,13 +283,17 @@ static double gathered_bytes(const holding *h)
         const plan_register *r = &h->role->registers[i];
         const plan_task *made =
             r->producer < 0 ? NULL : &h->role->tasks[r->producer];
-        bool kept = false;
+        int32_t kept = 0;
         if (!made || made->kind != PLAN_BOX || made->phase != PLAN_FORWARD ||
             made->box.kind != PLAN_ALL_GATHER || r->per_step || r->persistent)
             continue;
-        for (int32_t k = 0; k < r->n_consumers; k++)
-            kept |= h->role->tasks[r->consumers[k]].phase != PLAN_FORWARD;
-        bytes += kept ? (double)(r->count * bytes_of(h, r)) : 0;
+        for (int32_t k = 0; k < r->n_consumers; k++) {
+            const plan_task *reader = &h->role->tasks[r->consumers[k]];
+            const int32_t n =
+                reader->phase != PLAN_FORWARD ? in_flight(h, made, reader) : 0;
+            kept = n > kept ? n : kept;
+        }
+        bytes += (double)(kept * bytes_of(h, r));
     }
     return bytes;
 }
@@ -278,7 +303,10 @@ cost_held cost_framework_held(const cost_framework *framework,
                               int32_t role)
 {
     const cost_framework *f = framework;
-    const holding h = {f, graph, &p->roles[role], f->narrow && is_mixed(graph)};
+    fs_arena *arena = fs_arena_create();
+    const int64_t n = plan_n_sections(&p->roles[role]);
+    const holding h = {f, graph, &p->roles[role], f->narrow && is_mixed(graph),
+                       fs_new(arena, int32_t, n * n)};
     const double persists = standing_bytes(&h, false);
     const double live = (double)(h.role->bound_bytes - less_bytes(&h, p, role));
     cost_held out = {.moving_bytes = live - persists,
@@ -291,6 +319,7 @@ cost_held cost_framework_held(const cost_framework *framework,
     out.allocated_bytes = (int64_t)all;
     out.process_bytes =
         (int64_t)(all * (1 + f->fragmentation) + f->context_bytes);
+    fs_arena_destroy(arena);
     return out;
 }
 

@@ -152,6 +152,13 @@ static bool runs_on(const plan_task *task, const plan_stream *s)
     }
 }
 
+/* As plans with --overlap had it until there was STEP. */
+static bool is_of_old(const plan_task *task, const plan_stream *s)
+{
+    return task->comm >= 0 && plan_phase_once(task->phase) &&
+           s->kind == PLAN_STREAM_COMM;
+}
+
 static void check_tasks(const stream_check *x)
 {
     bool *used = fs_new(x->c->scratch, bool, x->r->n_streams);
@@ -160,8 +167,12 @@ static void check_tasks(const stream_check *x)
         const plan_task *task = &x->r->tasks[t];
         used[task->stream] = true;
         if (!runs_on(task, &x->r->streams[task->stream]))
-            BAD(x->c, "role %d, task %d: a %s task on %s", x->role, t,
-                plan_task_kind_name(task->kind), stream_text(x, task->stream));
+            BAD(x->c, "role %d, task %d: a %s task on %s%s", x->role, t,
+                plan_task_kind_name(task->kind), stream_text(x, task->stream),
+                is_of_old(task, &x->r->streams[task->stream])
+                    ? ": what runs once per step has a stream of its own; "
+                      "made by an older flowsearch, plan it anew"
+                    : "");
         else if (task->channel < 0 && pass_of(x, task) != x->pass[task->stream])
             BAD(x->c,
                 "role %d, task %d: a task of the %s phase on %s of the other "

@@ -43,6 +43,16 @@ bool plan_task_computes(const plan_task *task)
            (task->kind == PLAN_BOX && task->comm < 0);
 }
 
+bool plan_overlaps(const plan *p)
+{
+    for (int32_t r = 0; r < p->n_roles; r++)
+        for (int32_t s = 0; s < p->roles[r].n_streams; s++)
+            if (p->roles[r].streams[s].kind == PLAN_STREAM_COMM ||
+                p->roles[r].streams[s].kind == PLAN_STREAM_STEP)
+                return true;
+    return false;
+}
+
 double plan_role_gap(const plan_role *role)
 {
     if (role->bound_bytes <= 0)

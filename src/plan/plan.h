@@ -114,6 +114,8 @@ int32_t plan_task_section(const plan_role *role, const plan_task *task);
 int32_t plan_slot_section(const plan_role *role, const plan_slot *slot);
 /* A kernel or a local boxing step: a device runs one of them at a time. */
 bool plan_task_computes(const plan_task *task);
+/* Have collectives streams of their own, beside those that compute? */
+bool plan_overlaps(const plan *p);
 /* Does its section run once per step? */
 bool plan_phase_once(plan_phase phase);
 /* The stage that a task belongs to. */

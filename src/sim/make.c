@@ -29,8 +29,7 @@ static sim_task task_of(const simulation *s, int32_t r, int32_t t)
         .on_core = demand->on_core && sim_cores_shared(&s->resources, r),
         .loads = task->kind == PLAN_LOAD,
         .computes = plan_task_computes(task),
-        .communicates = task->comm >= 0 || task->channel >= 0,
-        .occupies = role->streams[task->stream].kind == PLAN_STREAM_COMPUTE};
+        .communicates = task->comm >= 0 || task->channel >= 0};
 }
 
 static void make_tasks(simulation *s)
@@ -174,7 +173,7 @@ static void find_slowed(simulation *s)
 {
     for (int32_t r = 0; r < s->p->n_roles; r++)
         for (int32_t t = 0; t < s->p->roles[r].n_tasks; t++)
-            s->tasks[r][t].slowed = s->tasks[r][t].occupies &&
+            s->tasks[r][t].slowed = s->tasks[r][t].computes &&
                                     s->tasks[r][t].line < 0 &&
                                     sim_beside_slowest(s, r) < PLAN_RATE_FULL;
 }
@@ -260,8 +259,7 @@ static bool same_task(const sim_task *x, const sim_task *y)
     return x->demand_ps == y->demand_ps && x->wakes == y->wakes &&
            x->line == y->line && x->on_core == y->on_core &&
            x->loads == y->loads && x->computes == y->computes &&
-           x->communicates == y->communicates && x->occupies == y->occupies &&
-           x->slowed == y->slowed;
+           x->communicates == y->communicates && x->slowed == y->slowed;
 }
 
 static bool same_tasks(const simulation *s, int32_t r, int32_t other)

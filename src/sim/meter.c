@@ -7,19 +7,17 @@
 static void add_part(const plan_chain_part *part, const sim_task *tasks,
                      int64_t ns, sim_sums *to)
 {
-    bool busy = false, comm = false, occupied = false;
+    bool busy = false, comm = false;
     for (int32_t i = 0; i < 2; i++) {
         const int32_t t = i ? part->beside : part->task;
         if (t < 0)
             continue;
         comm |= tasks[t].communicates;
         busy |= !tasks[t].communicates && tasks[t].computes;
-        occupied |= tasks[t].occupies;
     }
     to->busy_ns += busy ? ns : 0;
     to->comm_ns += comm ? ns : 0;
     to->both_ns += busy && comm ? ns : 0;
-    to->occupied_ns += occupied ? ns : 0;
 }
 
 sim_span *sim_span_make(const plan_chain *chain, const sim_task *tasks,
@@ -109,8 +107,7 @@ static sim_sums sums_at(const sim_meter *m, int64_t at_ns)
     const int64_t passed_ns = at_ns - start_of(m->span->chain, k);
     return (sim_sums){within(done->busy_ns, by->busy_ns, passed_ns),
                       within(done->comm_ns, by->comm_ns, passed_ns),
-                      within(done->both_ns, by->both_ns, passed_ns),
-                      within(done->occupied_ns, by->occupied_ns, passed_ns)};
+                      within(done->both_ns, by->both_ns, passed_ns)};
 }
 
 /* So much time, in which a chain did this, beside those that are counted. */
@@ -121,7 +118,6 @@ static void add_beside(sim_meter *m, int64_t passed_ns, const sim_sums *its)
     if (m->computing == 0)
         m->exposed_ns += m->communicating > 0 ? passed_ns - its->busy_ns
                                               : its->comm_ns - its->both_ns;
-    m->occupied_ns += m->occupied > 0 ? passed_ns : its->occupied_ns;
 }
 
 /* What runs beside it has not changed since the last call. */
@@ -140,8 +136,7 @@ static void advance_span(sim_meter *m, int64_t now_ns, bool begun)
     const sim_sums by = sums_at(m, at_ns);
     const sim_sums its = {by.busy_ns - m->counted.busy_ns,
                           by.comm_ns - m->counted.comm_ns,
-                          by.both_ns - m->counted.both_ns,
-                          by.occupied_ns - m->counted.occupied_ns};
+                          by.both_ns - m->counted.both_ns};
     add_beside(m, now_ns - m->since_ns, &its);
     m->counted = by;
     m->since_ns = now_ns;
@@ -166,8 +161,6 @@ void sim_meter_pass(sim_meter *m, int64_t now_ns, bool begun)
         m->comm_ns += passed_ns;
     if (m->communicating > 0 && m->computing == 0)
         m->exposed_ns += passed_ns;
-    if (m->occupied > 0)
-        m->occupied_ns += passed_ns;
 }
 
 int64_t sim_standing_bytes(const plan_role *role)

@@ -13,7 +13,7 @@ typedef struct sim_task {
     int32_t line;      /* communicator, or behind those the channel; -1: none;
                           once all is made, its place in lanes' `lines` */
     bool on_core;      /* of cores that are shared */
-    bool loads, computes, communicates, occupies;
+    bool loads, computes, communicates;
     bool slowed; /* by collectives beside it */
 } sim_task;
 
@@ -25,7 +25,7 @@ static inline uint64_t sim_stream_bit(int32_t stream)
 
 /* What a chain does from its start to the end of one of its parts. */
 typedef struct sim_sums {
-    int64_t busy_ns, comm_ns, both_ns, occupied_ns;
+    int64_t busy_ns, comm_ns, both_ns;
 } sim_sums;
 
 /* A chain over time. */
@@ -42,10 +42,10 @@ typedef struct sim_span {
 typedef struct sim_meter {
     /* Jobs running now; chains are not among them. */
     int32_t communicating;
-    int8_t computing, occupied; /* of the compute streams, which are few */
-    bool spans, claimed;        /* does a chain; what its next part claims */
+    int8_t computing;    /* of the compute streams, which are few */
+    bool spans, claimed; /* does a chain; what its next part claims */
     int64_t since_ns;
-    int64_t busy_ns, comm_ns, exposed_ns, occupied_ns; /* summed up */
+    int64_t busy_ns, comm_ns, exposed_ns; /* summed up */
     int64_t live_bytes, peak_bytes;
     /* The chain that runs now, and how far it is counted. */
     const sim_span *span;
@@ -74,7 +74,6 @@ static inline void sim_meter_count(sim_meter *m, const sim_task *task,
     const bool computes = task->computes & !task->communicates;
     m->communicating += change & -(int32_t)task->communicates;
     m->computing += (int8_t)(change & -(int32_t)computes);
-    m->occupied += (int8_t)(change & -(int32_t)task->occupies);
 }
 static inline void sim_meter_claim(sim_meter *m, int64_t bytes)
 {

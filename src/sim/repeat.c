@@ -217,7 +217,7 @@ static bool same_counts(const simulation *s, const mark *was, const mark *is)
 {
     for (int32_t r = 0; r < s->p->n_roles; r++) {
         const sim_meter *x = &was->meters[r], *y = &is->meters[r];
-        if (x->computing != y->computing || x->occupied != y->occupied ||
+        if (x->computing != y->computing ||
             x->communicating != y->communicating ||
             x->live_bytes != y->live_bytes)
             return false;
@@ -257,7 +257,6 @@ static void skip_meter(sim_meter *m, const sim_meter *was, int64_t times,
     m->busy_ns += times * (m->busy_ns - was->busy_ns);
     m->comm_ns += times * (m->comm_ns - was->comm_ns);
     m->exposed_ns += times * (m->exposed_ns - was->exposed_ns);
-    m->occupied_ns += times * (m->occupied_ns - was->occupied_ns);
     m->since_ns += passed_ns;
     m->span_start_ns += passed_ns;
 }
@@ -286,7 +285,6 @@ static void copy_reading(simulation *s, int64_t from, int64_t times,
         m->busy_ns += times * (now->busy_ns - then->busy_ns);
         m->comm_ns += times * (now->comm_ns - then->comm_ns);
         m->exposed_ns += times * (now->exposed_ns - then->exposed_ns);
-        m->occupied_ns += times * (now->occupied_ns - then->occupied_ns);
     }
 }
 

@@ -43,11 +43,12 @@ static void fill_stage(const simulation *s, int32_t r, sim_stage *out)
     const sim_meter *a = first ? &s->at_end[first - 1][r] : &none;
     const sim_meter *b = &s->at_end[k][r];
     const double each_s = 1e-9 / (double)(k - first + 1);
-    const int64_t occupied_ns = b->occupied_ns - a->occupied_ns;
-    out->busy_s = (double)(b->busy_ns - a->busy_ns) * each_s;
+    const int64_t busy_ns = b->busy_ns - a->busy_ns;
+    const int64_t exposed_ns = b->exposed_ns - a->exposed_ns;
+    out->busy_s = (double)busy_ns * each_s;
     out->comm_s = (double)(b->comm_ns - a->comm_ns) * each_s;
-    out->exposed_comm_s = (double)(b->exposed_ns - a->exposed_ns) * each_s;
-    out->idle_s = (double)(window_ns(s) - occupied_ns) * each_s;
+    out->exposed_comm_s = (double)exposed_ns * each_s;
+    out->idle_s = (double)(window_ns(s) - busy_ns - exposed_ns) * each_s;
 }
 
 /* A stage's ranks may be several roles. */
