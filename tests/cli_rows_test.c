@@ -21,6 +21,7 @@ static const cell good[] = {
     {"params_b", ""},
     {"layers", "2"},
     {"hidden", "64"},
+    {"ffn", ""},
     {"heads", "4"},
     {"kv_heads", ""},
     {"experts", ""},
@@ -268,6 +269,27 @@ static void test_contradictions(void)
         {"layers=1|pp=4|dp=1|micro_batch=16",
          "contradictory sizes: 4 stages of a network of 1 layers"},
         {"tp=4|pp=1|dp=1|heads=2|micro_batch=16", "2 heads on 4 tensor"},
+        {"layers=3", "megatron-lm gives each stage as many layers, but 2 "
+                     "stages do not divide 3"},
+        {"layers=5|vpp=2|schedule=interleaved", "but 4 stages do not divide 5"},
+        {"zero_stage=3", "megatron-lm keeps gradients whole"},
+        {"zero_stage=2", "zero_stage 2, but megatron-lm keeps gradients"},
+        {"zero_stage=1|framework=PyTorch|pp=1|dp=4|micro_batch=1",
+         "pytorch keeps states whole"},
+        {"framework=PyTorch FSDP", "fsdp has no pipelines, but pp is 2"},
+        {"framework=FSDP|pp=1|tp=2", "fsdp cuts no products, but tp is 2"},
+        {"schedule=zb-h1|pp=1|dp=4|micro_batch=1", "'zb-h1' is of several"},
+        {"schedule=ZB-V|pp=1|dp=4|micro_batch=1", "'ZB-V' is of several"},
+        {"schedule=1F1B-I|pp=1|dp=4|micro_batch=1", "'1F1B-I' is of several"},
+        {"peak_mem_gb=.00001", "but a device's weights take 9.83e-05 GB"},
+        {"peak_mem_gb=.00002|framework=DeepSpeed|zero_stage=3",
+         "but a device's weights take 4.92e-05 GB"},
+        {"status=oom (rank 3)|iter_time_s=|mfu_pct=1", "but mfu_pct tells"},
+        {"status=oom|iter_time_s=|tflops_per_gpu=.002", "tflops_per_gpu tells"},
+        {"mfu_pct=40.4|hfu_pct=40.0", "mfu_pct 40.4 is above hfu_pct 40"},
+        {"status=no oom", "status 'no oom': nothing that was measured"},
+        {"status=oom-killed", "nothing that was measured"},
+        {"status=oom/fail", "nothing that was measured"},
     };
     ALL_SKIPPED(rows);
 }
@@ -293,6 +315,20 @@ static void test_rounded(void)
         "kv_heads=4",
         "inter_link=RoCE RDMA (rate not stated)",
         "precision=AMP bf16",
+        "layers=4|pp=4|dp=1",
+        "layers=2|pp=4|dp=1", /* the embedding and the head as one each */
+        "layers=3|framework=DeepSpeed",
+        "zero_stage=3|seq_par=1|dp=1|pp=4|layers=4",
+        "zero_stage=1",
+        "zero_stage=2|framework=Megatron + DeepSpeed",
+        "zero_stage=3|framework=PyTorch FSDP|pp=1|dp=4|micro_batch=1",
+        "framework=GPT-NeoX (DeepSpeed)",
+        "schedule=gpipe|pp=1|dp=4|micro_batch=1",
+        "peak_mem_gb=.0001",
+        "status=OOM on rank 3|iter_time_s=",
+        "status=oom (rank 3)|iter_time_s=",
+        "status=CUDA out of memory: 2 GiB|iter_time_s=",
+        "status=ok (3 runs)",
     };
     enum { ROWS = sizeof rows / sizeof rows[0] };
     begin();
@@ -370,6 +406,7 @@ static void test_devices(void)
         {"gpu=A10|gpu_mem_gb=", "device 'A10' is not known"},
         {"gpu=A100-SXM4-80GB|gpu_mem_gb=40", "contradictory memory"},
         {"gpu=RTX|gpu_mem_gb=12", "no device 'RTX' of 12 GB"},
+        {"gpu=TPU v5|gpu_mem_gb=", "device 'TPU v5' is not known"},
         {"gpu=(none)", "device '(none)' is not known"},
     };
     static const struct {
@@ -385,6 +422,10 @@ static void test_devices(void)
         {"gpu=Tesla V100-SXM2|gpu_mem_gb=16", "1x4:v100-sxm2-16g"},
         {"gpu=A100-SXM4|gpu_mem_gb=", "1x4:a100-sxm4-80g"},
         {"gpu=GH200|gpu_mem_gb=144", "1x4:gh200-sxm"},
+        {"gpu=TPU v4|gpu_mem_gb=|precision=bf16", "1x4:tpuv4"},
+        {"gpu=Google Cloud TPU v5e|gpu_mem_gb=|precision=bf16", "1x4:tpuv5e"},
+        {"gpu=RTX3090|gpu_mem_gb=24", "1x4:rtx-3090"},
+        {"gpu=A100SXM4-80GB|gpu_mem_gb=", "1x4:a100-sxm4-80g"},
     };
     enum { KNOWN = sizeof known / sizeof known[0] };
     ALL_SKIPPED(rows);
@@ -444,6 +485,104 @@ static void test_wires(void)
                                                    "predicted_s")),
                  json_number_value(json_object_get(first, "predicted_s")), 1e-9,
                  "%s is 200 Gb/s", same[i]);
+}
+
+#define OF_NODE "%nx %r Gb/s per node"
+#define BETWEEN                                                                \
+    "gpus_per_node=2|dp=4|tp=1|pp=1|micro_batch=1|schedule=|layers=2|"         \
+    "hidden=1024|inter_link="
+
+/* So many wires of a rate, on nodes of two devices, in any spelling are what
+ * they are in one. 'n': how many; 'r', 'b': Gb/s, GB/s of one; 'a': Gb/s of
+ * all; any other letter is itself. */
+static void spell(char out[120], const char *as, int n, int gbps)
+{
+    size_t at = 0;
+    for (; *as; as++) {
+        const bool figure = *as == '%';
+        const double value = as[1] == 'n'   ? n
+                             : as[1] == 'r' ? gbps
+                             : as[1] == 'b' ? gbps / 8.0
+                                            : n * gbps;
+        at += (size_t)(figure ? snprintf(out + at, 120 - at, "%g", value)
+                              : snprintf(out + at, 120 - at, "%c", *as));
+        as += figure;
+    }
+}
+
+static void test_spellings(void)
+{
+    static const char *const same[] = {"%nx %r Gb/s",
+                                       "%n x %rG IB",
+                                       "%n\xc3\x97%r Gb/s per node",
+                                       "%n*%rGbps Ethernet",
+                                       "%nX%rGbE",
+                                       "%n rails of %r Gb/s",
+                                       "%n-rail %r Gbit/s",
+                                       "%n NICs, %b GB/s each",
+                                       "%n ConnectX-6 HCAs at %r Gb/s each",
+                                       "%r Gb/s x %n",
+                                       "%b GB/s (x%n) RoCE",
+                                       "%r gigabits per second per port, %n "
+                                       "ports",
+                                       "%nx IB (%a Gb/s per node)",
+                                       "%nx%rG (%a Gb/s total)",
+                                       "%n\xc2\xa0\xc3\x97\xc2\xa0%r Gbps"};
+    static const char *const of_two[] = {
+        "%r Gb/s per GPU",  "%b GB/s per GPU",
+        "%rGbps/GPU",       "%r Gb/s HDR IB per device",
+        "%r Gb/s each GPU", "%r Gb/s, one per GPU",
+        "dual %r Gb/s",     "two %r Gb/s links",
+        "1 NIC/GPU, %rG"};
+    static const char *const none[] = {"%nx%r",
+                                       "%n*%r",
+                                       "%n \xc3\x97 %r",
+                                       "%r",
+                                       "IB %r",
+                                       "%r-%a Gb/s",
+                                       "%r Gb/s per rack",
+                                       "%r GBPS",
+                                       "%nx%r,0 Gb/s",
+                                       "NVLink 600 GB/s, IB %r Gb/s",
+                                       "%r Gb/s bidirectional"};
+    enum {
+        SAME = sizeof same / sizeof same[0],
+        TWO = sizeof of_two / sizeof of_two[0],
+        NONE = sizeof none / sizeof none[0],
+        ROUNDS = 3,
+        EACH = 2 + SAME + TWO + NONE
+    };
+    static const int rates[] = {25, 50, 100, 200, 400};
+    char text[ROUNDS * EACH][120], row[300];
+    int n = 0, gbps = 0;
+    state = tap_seed(30);
+    begin();
+    for (int k = 0; k < ROUNDS * EACH; k++) {
+        const int i = k % EACH;
+        if (i == 0)
+            gbps = rates[below(5)];
+        n = i == 0 ? 2 + (int)below(7) : i == SAME + 1 ? 2 : n;
+        const char *as = i % (SAME + 1) == 0 && i <= SAME + 1 ? OF_NODE
+                         : i < SAME + 1                       ? same[i - 1]
+                         : i < SAME + TWO + 2 ? of_two[i - SAME - 2]
+                                              : none[i - SAME - TWO - 2];
+        spell(text[k], as, n, gbps);
+        snprintf(row, sizeof row, BETWEEN "%s", text[k]);
+        add_row(row);
+    }
+    const cli_answer *a = ask();
+    const json_t *details = json_object_get(a->json, "details");
+    tap_equal_int(predicted(a), ROUNDS * (EACH - NONE),
+                  "spellings that are clear are predicted, the others not");
+    double wanted = 0;
+    for (size_t k = 0, at = 0; k < ROUNDS * EACH; k++) {
+        if (k % EACH >= SAME + TWO + 2)
+            continue;
+        const double s = cli_real(json_array_get(details, at++), "predicted_s");
+        if (k % EACH == 0 || k % EACH == SAME + 1)
+            wanted = s;
+        tap_near(s, wanted, 1e-9, "%s", text[k]);
+    }
 }
 
 /* What is not told of wires is taken as usual and said, where it counts. */
@@ -544,10 +683,12 @@ static void test_same_options(void)
          "dp=2|pp=2|zero_stage=1|grad_accum=4"},
         {EMPTY "gpus=2|options=2 stages (1,1)+(1,1), B=4",
          "gpus=2|dp=1|pp=2|grad_accum=4|micro_batch="},
-        {EMPTY "options=logical mesh 2x2|notes=nodes=1 micro_batches=1",
-         "dp=2|tp=2|pp=1|zero_stage=2|grad_accum=1|micro_batch="},
-        {EMPTY "options=zero_3|notes=micro_batches=1",
-         "dp=4|pp=1|zero_stage=3|grad_accum=1|micro_batch="},
+        {EMPTY "options=logical mesh 2x2|notes=nodes=1 "
+               "micro_batches=1|framework=alpa",
+         "framework=alpa|dp=2|tp=2|pp=1|zero_stage=2|grad_accum=1|micro_"
+         "batch="},
+        {EMPTY "options=zero_3|notes=micro_batches=1|framework=alpa",
+         "framework=alpa|dp=4|pp=1|zero_stage=3|grad_accum=1|micro_batch="},
         {EMPTY "gpus=1|notes=micro_batches=2",
          "gpus=1|dp=1|pp=1|grad_accum=2|micro_batch="},
         {MIST("layers ['2', '2']; ckpt ['0', '0']" OF_STAGES
@@ -579,22 +720,28 @@ static void test_same_options(void)
            s[SAME - 1][0], s[SAME - 2][0]);
 }
 
-/* 96 B S L H^2 (1 + S / 6 H) + 6 B S H V, 72 without what is recomputed. */
+/* 96 B S L H^2 (1 + S / 6 H) + 6 B S H V, 72 without what is recomputed; of
+ * LLaMA of 2 heads of keys and values for 4 its own weights, 3 H^2 + 3 H F. */
 static void test_flops(void)
 {
     const double words = 16 * 64, h = 64, s = 64, gpus = 4e12;
     const double layers = 2 * h * h * (1 + s / (6 * h)), head = 6 * h * 512;
+    const double llama = 6 * (2 * (3 * h * h + 3 * h * 192) + 4 * h * s);
     static const char *const rows[] = {
         "iter_time_s=|tflops_per_gpu=0.001|recompute=full|tflops_kind=hw incl. "
         "recompute",
-        "iter_time_s=|tflops_per_gpu=0.001|tflops_kind=model"};
-    for (int i = 0; i < 2; i++) {
+        "iter_time_s=|tflops_per_gpu=0.001|tflops_kind=model",
+        "iter_time_s=|tflops_per_gpu=0.001|tflops_kind=model|arch=llama|"
+        "kv_heads=2|ffn=192"};
+    const double flop[] = {96 * layers + head, 72 * layers + head,
+                           llama + head};
+    for (int i = 0; i < 3; i++) {
         begin();
         add_row(rows[i]);
         const json_t *row =
             json_array_get(json_object_get(ask()->json, "details"), 0);
         tap_near(json_number_value(json_object_get(row, "measured_s")),
-                 words * ((i ? 72 : 96) * layers + head) / (0.001 * gpus), 1e-9,
+                 words * flop[i] / (0.001 * gpus), 1e-9,
                  "a rate whose flop are known tells a time");
     }
 }
@@ -702,6 +849,7 @@ int main(void)
     test_shares();
     test_devices();
     test_wires();
+    test_spellings();
     test_usual_wires();
     test_options();
     test_same_options();

@@ -42,8 +42,10 @@ static bool take_degrees(validate_reader *r)
     recipe->cp = (int32_t)cp;
     recipe->dp = (int32_t)dp;
     recipe->ep = (int32_t)ep;
-    recipe->zero = row->zero_stage > 0 ? (int32_t)row->zero_stage : 0;
-    recipe->seq_parallel = row->seq_par > 0;
+    /* one rank has nothing to cut, whatever its script said */
+    const bool cuts = row->zero_stage > 0 && dp * cp > 1;
+    recipe->zero = cuts ? (int32_t)row->zero_stage : 0;
+    recipe->seq_parallel = row->seq_par > 0 && tp > 1;
     return true;
 }
 
@@ -95,6 +97,12 @@ static bool take_schedule(validate_reader *r)
     search_recipe *recipe = &r->out->recipe;
     if (!schedule)
         return validate_skip(r, "schedule '%.60s' is not known",
+                             r->row->schedule);
+    if (recipe->pp <= 1 && (strncmp(schedule, "zb", 2) == 0 ||
+                            strcmp(schedule, "interleaved") == 0))
+        return validate_skip(r,
+                             "contradictory plan: the schedule '%.40s' is of "
+                             "several stages, but there is one",
                              r->row->schedule);
     recipe->schedule = recipe->pp > 1 && schedule[0] ? schedule : "1f1b";
     return true;
