@@ -213,7 +213,7 @@ static void take_streams(validate_reader *r)
     r->out->framework = own;
 }
 
-void validate_understand(const validate_row *row, const char *data_dir,
+void validate_understand(const validate_row *row,
                          const validate_frameworks *frameworks, fs_arena *arena,
                          validate_case *out)
 {
@@ -224,9 +224,14 @@ void validate_understand(const validate_row *row, const char *data_dir,
                            .optimizer = "adam",
                            .assumed = ""};
     const char *family = validate_family(row->arch);
-    validate_reader r = {
-        row, data_dir, arena, out, {.arena = arena}, family ? family : "",
-        0,   NULL};
+    validate_reader r = {row,
+                         frameworks->machines,
+                         arena,
+                         out,
+                         {.arena = arena},
+                         family ? family : "",
+                         0,
+                         NULL};
     take_framework(&r, frameworks); /* any other reason goes before its */
     take_source(&r, frameworks);
     if (validate_take_measured(&r) && validate_take_network(&r) &&

@@ -3,11 +3,63 @@
 #include "config.h"
 #include "cli/validate_reader.h"
 
+#include "base/hash.h"
 #include "hw/devices.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- what files tell, each read once ---- */
+
+struct validate_machines {
+    const char *data_dir, *folder; /* of clusters */
+    fs_arena *arena;
+    hw_names names;
+    fs_map device;  /* of a name: its place in `bytes` */
+    fs_map cluster; /* of a text: its place in `usual` */
+    FS_VEC(double) bytes;
+    FS_VEC(const hw_cluster *) usual;
+};
+
+validate_machines *validate_machines_create(const char *data_dir,
+                                            fs_arena *arena)
+{
+    validate_machines *m = fs_new(arena, validate_machines, 1);
+    m->data_dir = data_dir;
+    m->folder = fs_printf(arena, "%s/clusters", data_dir);
+    m->arena = m->device.arena = m->cluster.arena = arena;
+    m->names = hw_device_names(m->folder, arena);
+    return m;
+}
+
+static fs_status memory_of(validate_machines *m, const char *name, fs_err *err,
+                           double *out)
+{
+    int32_t *at = fs_map_at(&m->device, name);
+    if (*at < 0) {
+        double bytes;
+        FS_TRY(hw_device_memory(m->folder, name, m->arena, err, &bytes));
+        *at = m->bytes.n;
+        fs_push(m->arena, &m->bytes, bytes);
+    }
+    *out = m->bytes.at[*at];
+    return FS_OK;
+}
+
+static fs_status usual_of(validate_machines *m, const char *text, fs_err *err,
+                          const hw_cluster **out)
+{
+    int32_t *at = fs_map_at(&m->cluster, text);
+    if (*at < 0) {
+        hw_cluster *usual;
+        FS_TRY(hw_cluster_open(text, m->data_dir, m->arena, err, &usual));
+        *at = m->usual.n;
+        fs_push(m->arena, &m->usual, usual);
+    }
+    *out = m->usual.at[*at];
+    return FS_OK;
+}
 
 /* ---- the device ---- */
 
@@ -25,9 +77,8 @@ static bool has_memory(double bytes, int64_t gigabytes)
 static bool take_device(validate_reader *r, const char **out)
 {
     const validate_row *row = r->row;
-    const char *folder = fs_printf(r->arena, "%s/clusters", r->data_dir);
-    const hw_names names = hw_device_names(folder, r->arena);
-    const hw_meant meant = hw_devices_meant(&names, row->gpu, r->arena);
+    const hw_meant meant =
+        hw_devices_meant(&r->machines->names, row->gpu, r->arena);
     const int64_t gigabytes =
         row->gpu_mem_gb ? row->gpu_mem_gb : meant.gigabytes;
     fs_text known = {.arena = r->arena};
@@ -42,8 +93,7 @@ static bool take_device(validate_reader *r, const char **out)
     for (int32_t i = 0; i < meant.names.n; i++) {
         fs_err err = {0};
         double bytes;
-        if (hw_device_memory(folder, meant.names.at[i], r->arena, &err,
-                             &bytes) != FS_OK)
+        if (memory_of(r->machines, meant.names.at[i], &err, &bytes) != FS_OK)
             return validate_skip(r, "%s", err.text);
         fs_text_add(&known, "%s%s of %.0f GB", i ? ", " : "", meant.names.at[i],
                     bytes / 0x1p30);
@@ -196,10 +246,7 @@ bool validate_take_cluster(validate_reader *r)
         fs_printf(r->arena, "%lldx%lld:%s", (long long)(row->gpus / on_node),
                   (long long)on_node, device);
     fs_err err = {0};
-    hw_cluster *usual;
-    if (hw_cluster_open(r->out->cluster, r->data_dir, r->arena, &err, &usual) !=
-        FS_OK)
+    if (usual_of(r->machines, r->out->cluster, &err, &r->usual) != FS_OK)
         return validate_skip(r, "%s", err.text);
-    r->usual = usual;
     return take_inner(r) && take_outer(r);
 }

@@ -8,7 +8,7 @@
 
 typedef struct validate_reader {
     const validate_row *row;
-    const char *data_dir;
+    validate_machines *machines;
     fs_arena *arena;
     validate_case *out;
     fs_text assumed;
