@@ -17,6 +17,7 @@ static const cell good[] = {
     {"source", "s"},
     {"scope", "iteration"},
     {"task", "pretrain"},
+    {"model", ""},
     {"arch", "gpt"},
     {"params_b", ""},
     {"layers", "2"},
@@ -287,6 +288,10 @@ static void test_contradictions(void)
         {"status=oom (rank 3)|iter_time_s=|mfu_pct=1", "but mfu_pct tells"},
         {"status=oom|iter_time_s=|tflops_per_gpu=.002", "tflops_per_gpu tells"},
         {"mfu_pct=40.4|hfu_pct=40.0", "mfu_pct 40.4 is above hfu_pct 40"},
+        {"precision=tf32|gpu=V100-SXM2|gpu_mem_gb=16",
+         "v100-sxm2-16g has no tf32"},
+        {"arch=cnn|model=gpt2|seq_len=", "no network 'gpt2' is known"},
+        {"seq_par=perhaps", "seq_par is 'perhaps'"},
         {"status=no oom", "status 'no oom': nothing that was measured"},
         {"status=oom-killed", "nothing that was measured"},
         {"status=oom/fail", "nothing that was measured"},
@@ -329,6 +334,10 @@ static void test_rounded(void)
         "status=oom (rank 3)|iter_time_s=",
         "status=CUDA out of memory: 2 GiB|iter_time_s=",
         "status=ok (3 runs)",
+        "seq_par=No|recompute=False",
+        "seq_par=TRUE|tp=2|dp=1|layers=2",
+        "arch=vit|model=ViT-B/16|seq_len=224x224|framework=DeepSpeed|pp=1|dp=4|"
+        "micro_batch=4",
     };
     enum { ROWS = sizeof rows / sizeof rows[0] };
     begin();
@@ -774,6 +783,7 @@ static void test_columns(void)
         {"id,arch,gpu,gpus,batch\nr\n",
          "no column 'global_batch': is column 5, 'batch', meant?"},
         {"id,arch,gpu,gpus\nr\n", "no column 'global_batch': a table"},
+        {"id\tarch\tgpu\tgpus\nr\n", "cells are parted by tabs"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         cli_put("t.csv", bad[i][0]);

@@ -169,7 +169,7 @@ static void take_even_layers(validate_reader *r)
     const bool even = stages > 0 && layers % stages == 0;
     const bool ends =
         stages > 0 && (layers + 2) % stages == 0 && (layers + 2) / stages > 1;
-    if (recipe->pp <= 1 || layers < stages || (!even && !ends))
+    if (recipe->pp <= 1 || !r->seq || layers < stages || (!even && !ends))
         return;
     search_layers *each = fs_new(r->arena, search_layers, stages);
     for (int64_t i = 0; i < stages; i++)
@@ -260,6 +260,16 @@ static bool take_precision(validate_reader *r)
         out->tf32 = true;
     else if (!validate_has(p, "fp32") && !validate_has(p, "float32"))
         return validate_skip(r, "precision '%.60s' is not known", p);
+    const hw_device *device = &r->usual->groups[0].device;
+    const bool narrow = strcmp(out->precision, "fp32") != 0;
+    if (out->tf32 && device->tf32_flops <= 0)
+        return validate_skip(r, "contradictory precision: %s has no tf32",
+                             device->name);
+    if (narrow && hw_device_widens(device, bf16 && !fp16))
+        validate_assume(r,
+                        "products of %s at the rate of floats, since %s has "
+                        "no units for them",
+                        out->precision, device->name);
     return true;
 }
 
@@ -289,6 +299,8 @@ static bool take_recompute(validate_reader *r)
         {"none", ""},
         {"no", ""},
         {"off", ""},
+        {"false", ""},
+        {"0", ""},
         {"full", "block"},
         {"full-per-layer", "block"},
         {"block", "block"},
