@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* A row that is predicted, cell by cell; tests write others in its place. */
 typedef struct cell {
@@ -848,6 +849,25 @@ static void test_lines(void)
     }
 }
 
+/* What roles share is made once: arrays as large as the graph for each of them
+ * came to 875 MB here. */
+static void test_many_stages(void)
+{
+    struct rusage used;
+    begin();
+    add_row("layers=150|pp=150|gpus=150|dp=1|gpus_per_node=2|schedule=1f1b");
+    const cli_answer *a = ask();
+    tap_equal_int(predicted(a), 1, "a row of 150 stages is predicted (%s)",
+                  cli_reason(a, 0));
+    getrusage(RUSAGE_CHILDREN, &used);
+#ifdef __SANITIZE_ADDRESS__
+    printf("# memory is not asked of a sanitizer\n");
+#else
+    tap_ok(used.ru_maxrss < 400 * 1024, "it takes %ld MiB at most",
+           used.ru_maxrss / 1024);
+#endif
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_rows_test");
@@ -867,6 +887,7 @@ int main(void)
     test_columns();
     test_many_columns();
     test_lines();
+    test_many_stages();
     cli_end_scratch();
     return tap_done();
 }

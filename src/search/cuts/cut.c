@@ -483,10 +483,14 @@ static void add_blocks(cutter *c, const ir_blocks *blocks, const ir_repeat *r)
 
 static void find_blocks(cutter *c)
 {
-    ir_blocks blocks;
-    ir_find_blocks(c->graph, c->arena, &blocks);
-    for (int32_t k = 0; k < blocks.repeats.n; k++)
-        add_blocks(c, &blocks, &blocks.repeats.at[k]);
+    ir_blocks own = {0};
+    const bool shared = c->problem && c->problem->known;
+    const ir_blocks *all =
+        shared ? search_known_blocks(c->problem->known, c->graph) : &own;
+    if (!shared)
+        ir_find_blocks(c->graph, c->arena, &own);
+    for (int32_t k = 0; k < all->repeats.n; k++)
+        add_blocks(c, all, &all->repeats.at[k]);
 }
 
 /* Where block number k begins; behind the last one. */
