@@ -323,7 +323,7 @@ static void test_skips(void)
          "1000000 micro-batches of"},
         {"a,s,pretrain,Nothing-7,cnn,,,,,,8x8,8,2,2,2,A100-SXM4,80,8,,1,1,2,1,"
          "none,0,none,fp16,Megatron,1,,,,ok\n",
-         "nothing7"},
+         "no network 'Nothing-7' is known (known: "},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         char text[4000];

@@ -73,6 +73,16 @@ static bool is_of_family(const zoo_preset *preset, const char *family)
     return of && strcmp(of, family) == 0;
 }
 
+/* "resnet18, resnet34" */
+static const char *names_of(const validate_reader *r)
+{
+    fs_text text = {.arena = r->arena};
+    for (const zoo_preset *p = zoo_presets; p->name; p++)
+        if (is_of_family(p, r->family))
+            fs_text_add(&text, "%s%s", text.n ? ", " : "", p->name);
+    return text.at;
+}
+
 /* "ResNet-50 v1.5" -> "resnet50", "ViT-B/16" -> "vit-b16" */
 static bool take_named(validate_reader *r)
 {
@@ -85,7 +95,8 @@ static bool take_named(validate_reader *r)
     if (!text[0])
         return validate_skip(r, "the network's name is not told (model)");
     if (!preset->name)
-        return validate_skip(r, "no network '%.60s' is known", text);
+        return validate_skip(r, "no network '%.60s' is known (known: %s)", text,
+                             names_of(r));
     fs_text_add(&model, "zoo:%s", preset->name);
     const bool good = take_image(r, &model);
     r->out->model = model.at;
