@@ -152,7 +152,7 @@ def fitted_of_sources(datasets):
             continue
         for key, value in list(s.items()) + list(s.get("with", {}).items()):
             if isinstance(value, float) and key != "host_cores":
-                yield s["match"], key, value
+                yield s, key, value
 
 
 def test_constants(datasets):
@@ -161,12 +161,13 @@ def test_constants(datasets):
     for file, key in fitted_of_frameworks(datasets):
         ok(f"constants.csv has {key} of {file}", any(
             f == file and p.split("/")[0] == key for f, p in paths))
-    for match, key, value in fitted_of_sources(datasets):
-        ok(f"constants.csv has {key} of {match}", any(
+    for s, key, value in fitted_of_sources(datasets):
+        names = {f"={s[k]}]" for k in ("match", "of_framework") if k in s}
+        ok(f"constants.csv has {key} of {s['match']}", any(
             r["file"] == "validation/sources.json" and r["value"] == value and
-            r["path"].endswith(key) and f"={match}]" in r["path"] or
+            r["path"].endswith(key) and any(n in r["path"] for n in names) or
             r["constant"].startswith("vTrain's profiler") and
-            match == "ground_truth_single.csv" for r in rows))
+            s["match"] == "ground_truth_single.csv" for r in rows))
     for name in sorted(os.listdir(f"{datasets}/clusters")):
         path = f"{datasets}/clusters/{name}"
         with open(path, encoding="utf-8") as f:

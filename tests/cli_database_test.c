@@ -4,6 +4,7 @@
 #include "tests/run_cli.h"
 
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #define MLP "zoo:mlp,in=16,hidden=32,layers=2,classes=4"
 #define PLAN                                                                   \
@@ -149,6 +150,40 @@ static void test_broken_page(void)
            "the plan is told and written");
 }
 
+static long long one_number(const char *sql)
+{
+    const cli_answer *a =
+        cli("runs --sql \"%s\" --db \"$D/db.db\" --json", sql);
+    const json_t *row = json_array_get(json_object_get(a->json, "runs"), 0);
+    return (long long)json_number_value(json_object_get(row, "n"));
+}
+
+/* Rows of a run do not grow with its micro-batches. */
+static void test_many(void)
+{
+    remove_all();
+    const cli_answer *a =
+        cli("plan " MLP " --cluster local --ranks 1 --batch 8192 "
+            "--micro-batches 8192 --db \"$D/db.db\" -o \"$D/many.json\"");
+    tap_ok(a->status == 0, "a plan of 8,192 micro-batches");
+    a = cli("run \"$D/many.json\" --data synthetic --steps 1 "
+            "--db \"$D/db.db\"");
+    tap_ok(a->status == 0, "it runs");
+    const long long rows = one_number("SELECT count(*) AS n FROM events");
+    tap_ok(rows > 50000 && rows < 66000,
+           "of its firings %lld are kept, 65,536 at most", rows);
+    tap_equal_int(one_number("SELECT max(micro_batch) AS n FROM events"), 8191,
+                  "to the end of the step");
+    a = cli("run \"$D/many.json\" --data synthetic --steps 1 --db none "
+            "--trace \"$D/many.trace\"");
+    struct stat trace;
+    char file[620];
+    snprintf(file, sizeof file, "%s/many.trace", cli_scratch);
+    tap_ok(a->status == 0 && stat(file, &trace) == 0 &&
+               trace.st_size > 20 * 65536,
+           "a trace that was asked for has all");
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_database");
@@ -160,6 +195,7 @@ int main(void)
     test_schema();
     test_late();
     test_broken_page();
+    test_many();
     cli_end_scratch();
     return tap_done();
 }

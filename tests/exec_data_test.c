@@ -2,11 +2,14 @@
  * the task, the cause, status 3. */
 #include "config.h"
 
-#include "exec/exec.h"
+#include "exec/loader.h"
+#include "exec/world.h"
 #include "ir/train.h"
 
 #include "tests/tap.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -337,8 +340,62 @@ static void test_options(void)
            "other weights have another digest");
 }
 
+/* Who fills, and for how long. */
+typedef struct shy {
+    pthread_t by;
+    useconds_t us;
+} shy;
+
+static fs_status fill_shyly(void *ctx, const char *name, int64_t sample,
+                            ir_dtype dtype, const ir_shape *local,
+                            const int64_t *offset, int32_t batch_axis,
+                            void *out, fs_err *err)
+{
+    shy *s = ctx;
+    (void)name, (void)dtype, (void)local, (void)offset, (void)batch_axis;
+    (void)err;
+    s->by = pthread_self();
+    *(int64_t *)out = sample;
+    if (s->us)
+        usleep(s->us);
+    return FS_OK;
+}
+
+/* Did this thread do it? */
+static bool load(exec_loader *loader, exec_job *job, shy *s)
+{
+    int64_t got = -1;
+    job->sample++;
+    job->out = &got;
+    exec_loader_submit(loader, job);
+    while (atomic_load(&job->state) == EXEC_JOB_OPEN)
+        usleep(50);
+    tap_ok(atomic_load(&job->state) == EXEC_JOB_DONE && got == job->sample,
+           "sample %lld is loaded", (long long)got);
+    return pthread_equal(s->by, pthread_self());
+}
+
+static void test_loader(void)
+{
+    exec_world alone = {.size = 1, .on_host = 1, .cores = 1};
+    shy s = {.us = 2000};
+    const exec_data data = {.ctx = &s, .fill = fill_shyly};
+    exec_loader *loader = exec_loader_create(&alone, &data, 2);
+    exec_job job = {.name = "x"}, other = {.name = "y"};
+    tap_ok(!load(loader, &job, &s), "the loader's thread loads");
+    tap_ok(!load(loader, &job, &s), "and again what took long");
+    s.us = 0;
+    bool here = false;
+    for (int k = 0; k < 20 && !here; k++) /* it may be held up */
+        here = load(loader, &job, &s);
+    tap_ok(here, "what took little is done at once");
+    tap_ok(!load(loader, &other, &s), "of another input nothing is known yet");
+    exec_loader_destroy(loader);
+}
+
 int main(void)
 {
+    test_loader();
     test_options();
     test_windows();
     test_refusals();

@@ -126,8 +126,39 @@ static void test_early_send(void)
     fs_arena_destroy(t.arena);
 }
 
+/* However long the step, a trace of its ends has about as many events as it has
+ * room for. */
+static void test_ends(uint64_t seed)
+{
+    traced t = make_trace(seed);
+    plan p = *t.p;
+    int64_t each = 0;
+    int32_t wrong = 0;
+    for (int32_t r = 0; r < p.n_roles; r++)
+        for (int32_t i = 0; i < p.roles[r].n_tasks; i++)
+            each += plan_phase_once(p.roles[r].tasks[i].phase)
+                        ? 0
+                        : p.roles[r].n_ranks;
+    for (int k = 0; k < 200; k++) {
+        const int64_t most = 1 + (int64_t)fs_rand_below(&seed, 100000);
+        p.micro_batches = 1 + (int32_t)fs_rand_below(&seed, 1000000);
+        const int32_t ends = plan_trace_ends(&p, most);
+        int64_t shown = 0;
+        for (int32_t m = 0; m < p.micro_batches; m++)
+            shown += plan_trace_shows(&p, ends, m);
+        const bool whole = p.micro_batches * each <= most;
+        wrong += whole ? shown != p.micro_batches
+                       : shown * each > (most > 2 * each ? most : 2 * each) ||
+                             (shown + 2) * each <= most;
+    }
+    tap_equal_int(wrong, 0, "a trace has as much of a step's ends as it can");
+    ir_graph_destroy(t.graph);
+    fs_arena_destroy(t.arena);
+}
+
 int main(void)
 {
+    test_ends(tap_seed(9));
     test_arrivals(tap_seed(8));
     test_early_send();
     return tap_done();

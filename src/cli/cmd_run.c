@@ -102,6 +102,21 @@ static void show_progress(void *ctx, int64_t step, double loss, double step_s)
         fputs("\r\033[K", stderr);
 }
 
+/* Of a step that takes long, each percent. */
+static void show_part(void *ctx, int64_t step, double part)
+{
+    const int64_t *steps = ctx;
+    fprintf(stderr, "\r\033[Kstep %lld of %lld  %.0f %%", (long long)step + 1,
+            (long long)*steps, floor(100 * part));
+}
+
+/* Is the whole last step asked for? Of one of very many micro-batches only its
+ * ends are kept unasked. */
+static bool wants_whole_trace(const cli *c)
+{
+    return c->args.trace || c->args.pictures || getenv("FS_WHOLE_TRACE");
+}
+
 /* For tests of the guard: seconds without progress that end the job. */
 static double stall_seconds(void)
 {
@@ -133,12 +148,15 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
         .warmup = steps > 4 ? 2 : 0,
         .stop_early = out->n_fetch == 0,
         .trace = &out->trace,
+        .trace_ends =
+            wants_whole_trace(c) ? 0 : plan_trace_ends(p->plan, STORE_EVENTS),
         .n_fetch = out->n_fetch,
         .fetch = out->fetch,
         .fetched = out->fetched,
         .n_watch = out->n_watch,
         .watch = out->watch,
         .progress = getenv("FS_PROGRESS") ? show_progress : NULL,
+        .within = getenv("FS_PROGRESS") ? show_part : NULL,
         .progress_ctx = &steps,
     };
     fs_status status =
@@ -272,7 +290,7 @@ static fs_status keep_rows(cli *c, const cli_plan *p, const cli_outcome *o,
         skipped[k] = cli_outcome_skipped(o, k);
     const store_steps steps = {o->steps, r->losses, r->step_s, skipped};
     FS_TRY(store_losses(c->db, c->run, &steps, err));
-    FS_TRY(store_trace(c->db, c->run, &o->trace, err));
+    FS_TRY(store_trace(c->db, c->run, p->plan, &o->trace, err));
     return store_timing(c->db, c->run, p->plan, r->measured, err);
 }
 
@@ -462,7 +480,7 @@ static fs_status tell(cli *c, const cli_plan *p, const cli_outcome *o)
     plan_trace predicted = {.arena = c->arena};
     sim_result sim;
     cli_residuals residuals;
-    FS_TRY(cli_predict(c, p, &predicted, &sim));
+    FS_TRY(cli_predict(c, p, wants_whole_trace(c) ? &predicted : NULL, &sim));
     FS_TRY(cli_residuals_of(c, p, o->result.measured, &residuals));
     fill_json(c, p, o, &sim);
     FS_TRY(tell_machines(c, p));
@@ -526,6 +544,8 @@ static fs_status start_and_wait(cli *c, const cli_plan *p)
     cli_outcome outcome = {0};
     if (isatty(STDERR_FILENO))
         setenv("FS_PROGRESS", "1", 1);
+    if (wants_whole_trace(c))
+        setenv("FS_WHOLE_TRACE", "1", 1);
     fs_status status = cli_outcome_of_ranks(c, p, rank_words(c), &outcome);
     fs_progress("%s", "");
     if (status == FS_OK)

@@ -360,6 +360,8 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     sim_critical path = {0};
     FS_TRY(options_of(c, &p, &trace, &options));
     FS_TRY(cli_open_framework(c, &p, &framework));
+    if (f)
+        p.plan = cost_framework_plan(f, p.plan, c->arena);
     FS_TRY(ask_what_if(c, &p, f, &options, &changes, &unchanged_s));
     FS_TRY(pick_timing(c, &p, f, &timing));
     FS_TRY(play(c, &p, timing, &options, &sim, &path));

@@ -10,7 +10,6 @@
 #include "plan/schedule.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Layers of the network that is looked at beside the whole; micro-batches that
@@ -172,6 +171,24 @@ static fs_status count_layers(cli_sweep *s)
                    s->origin.model);
 }
 
+/* Of its training step: what belongs to a layer is of one kind. */
+static fs_status check_layers(cli_sweep *s, const ir_graph *graph)
+{
+    fs_arena *scratch = fs_arena_create();
+    ir_layers layers;
+    ir_find_layers(graph, scratch, &layers);
+    const int32_t n = layers.runs.n, copies = n ? layers.runs.at[0].copies : 0;
+    fs_arena_destroy(scratch);
+    if (n == 1 && copies == PROBE)
+        return FS_OK;
+    return fs_fail(&s->c->err, FS_INVALID,
+                   "sweep wants layers that are all alike in training: of %s "
+                   "with %d layers %d are (the loss of experts' balance sums "
+                   "over layers, from the second one on); search and plan take "
+                   "it",
+                   s->origin.model, PROBE, copies);
+}
+
 /* Once in full training, so that what is wrong with it is said at once. */
 static fs_status look_at_training(cli_sweep *s)
 {
@@ -185,8 +202,9 @@ static fs_status look_at_training(cli_sweep *s)
     const cli_plan p = {.model = model, .cluster = s->cluster};
     const cli_rates rates = cli_rates_of(&p, 1);
     s->tokens = rates.tokens_per_s / rates.samples_per_s;
+    const fs_status status = check_layers(s, model.graph);
     cli_model_close(&model);
-    return FS_OK;
+    return status;
 }
 
 /* ---- the sweep ---- */
@@ -233,11 +251,14 @@ static bool says_nothing(const search_swept *one)
            s->passes == 1 && strcmp(s->name, "1f1b") != 0;
 }
 
+/* The formula counts what slots in their order hold: of passes that nobody
+ * orders, and of weights that may come late, that is a part. */
 static int fits(const cli_sweep *s, const search_swept *one, int64_t bytes)
 {
     if ((double)bytes > s->limit_bytes)
         return 0;
-    return plan_schedule_find(one->schedule)->splits ? -1 : 1;
+    const plan_schedule *schedule = plan_schedule_find(one->schedule);
+    return schedule->splits || schedule->passes > 1 ? -1 : 1;
 }
 
 static void take(void *ctx, const search_swept *one)
@@ -328,42 +349,6 @@ static void sweep_all(cli_sweep *s, const cost_model *cost)
         1e-9 * (double)(fs_now_ns() - begin_ns) - sweep.figures.patterns_s;
 }
 
-static int by_seconds(const void *a, const void *b)
-{
-    const cli_sweep_row *x = *(const cli_sweep_row *const *)a,
-                        *y = *(const cli_sweep_row *const *)b;
-    if (x->iteration_s != y->iteration_s)
-        return x->iteration_s < y->iteration_s ? -1 : 1;
-    if (x->peak_bytes != y->peak_bytes)
-        return x->peak_bytes < y->peak_bytes ? -1 : 1;
-    return x < y ? -1 : x > y;
-}
-
-/* The same price under another schedule. */
-static bool says_it_again(const cli_sweep_row *a, const cli_sweep_row *b)
-{
-    return a->iteration_s == b->iteration_s && a->peak_bytes == b->peak_bytes &&
-           a->dp == b->dp && a->tp == b->tp && a->pp == b->pp &&
-           a->micro_batches == b->micro_batches &&
-           a->recompute == b->recompute && a->zero == b->zero &&
-           a->seq_parallel == b->seq_parallel;
-}
-
-static void find_best(cli_sweep *s)
-{
-    const cli_sweep_row **fit =
-        fs_new(s->c->arena, const cli_sweep_row *, s->rows.n + 1);
-    const int wanted = s->fix.schedule && s->n_may ? -1 : 1;
-    int32_t n = 0;
-    for (int32_t i = 0; i < s->rows.n; i++)
-        if (s->rows.at[i].fits == wanted)
-            fit[n++] = &s->rows.at[i];
-    qsort(fit, (size_t)n, sizeof *fit, by_seconds);
-    for (int32_t i = 0; i < n && s->n_best < CLI_SWEEP_BEST; i++)
-        if (i == 0 || !says_it_again(fit[i - 1], fit[i]))
-            s->best[s->n_best++] = *fit[i];
-}
-
 static fs_status say_nothing_fits(const cli_sweep *s)
 {
     char had[32], wants[32];
@@ -374,7 +359,7 @@ static fs_status say_nothing_fits(const cli_sweep *s)
     if (s->n_may)
         return fs_fail(&s->c->err, FS_NO,
                        "of %d recipes none is known to fit in %s; %lld may, "
-                       "which --fix schedule=zb-h1 or zb-h2 lists",
+                       "which --fix schedule=dynamic, zb-h1 or zb-h2 plans",
                        s->rows.n, fs_human_bytes(had, s->limit_bytes),
                        (long long)s->n_may);
     return fs_fail(&s->c->err, FS_NO,
@@ -398,7 +383,10 @@ static fs_status run(cli_sweep *s)
             &c->err, FS_INVALID, "no recipe of %s on %s has a price: %s",
             s->origin.model, s->cluster->name,
             s->refused.n ? s->refused.at[0].why : "none has what --fix says");
-    find_best(s);
+    const int64_t begin_ns = fs_now_ns();
+    cli_sweep_find_best(s);
+    fs_progress("%s", "");
+    s->plan_s = 1e-9 * (double)(fs_now_ns() - begin_ns);
     if (c->args.output)
         FS_TRY(cli_sweep_write(s, c->args.output));
     cli_sweep_json(s);

@@ -504,10 +504,10 @@ fs_status cli_plan_by_hand(cli *c, const plan_origin *origin,
 
 fs_status cli_plan_unwritten(cli *c, const plan_origin *origin,
                              const search_recipe *recipe, hw_cluster *cluster,
-                             cli_plan_use *use, void *ctx)
+                             bool roughly, cli_plan_use *use, void *ctx)
 {
     cli_making m = making_by_hand(c, origin, recipe, cluster);
-    m.roughly = true;
+    m.roughly = roughly;
     cost_model *cost = NULL;
     plan *lowered = NULL;
     fs_status status = make_quietly(&m, &cost, &lowered);

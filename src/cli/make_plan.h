@@ -18,12 +18,12 @@ fs_status cli_plan_by_hand(cli *c, const plan_origin *origin,
                            const search_recipe *recipe, hw_cluster *cluster,
                            const char *file);
 /* Likewise, but the plan is used while it is there, and neither proven nor
- * written; its arenas are no lower than the devices want. `formula_s`: an
- * iteration by the formula. */
+ * written; `roughly`: its arenas are no lower than the devices want.
+ * `formula_s`: an iteration by the formula. */
 typedef fs_status cli_plan_use(cli *c, const cli_plan *p, double formula_s,
                                void *ctx);
 fs_status cli_plan_unwritten(cli *c, const plan_origin *origin,
                              const search_recipe *recipe, hw_cluster *cluster,
-                             cli_plan_use *use, void *ctx);
+                             bool roughly, cli_plan_use *use, void *ctx);
 
 #endif

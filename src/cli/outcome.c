@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- tensors, as they are in memory ---- */
+/* ---- tensors and the trace, as they are in memory ---- */
 
 void cli_outcome_fetch_gradients(const ir_graph *graph, fs_arena *arena,
                                  cli_outcome *out)
@@ -31,9 +31,9 @@ bool cli_outcome_wants_gradients(void)
     return getenv("FS_GRADIENTS") != NULL;
 }
 
-static const char *fetched_file(const char *path, fs_arena *arena)
+static const char *beside_file(const char *path, fs_arena *arena)
 {
-    return fs_printf(arena, "%s.tensors", path);
+    return fs_printf(arena, "%s.values", path);
 }
 
 static size_t fetched_bytes(const cli_outcome *o, const ir_graph *graph,
@@ -43,12 +43,16 @@ static size_t fetched_bytes(const cli_outcome *o, const ir_graph *graph,
     return (size_t)(ir_shape_count(&x->shape) * ir_dtype_bytes(x->dtype));
 }
 
-static fs_status write_fetched(const cli_outcome *o, const ir_graph *graph,
-                               const char *path, fs_err *err)
+/* What is much: as text a step of a million firings would take a minute. */
+static fs_status write_beside(const cli_outcome *o, const ir_graph *graph,
+                              const char *path, fs_err *err)
 {
+    const int64_t n = o->trace.events.n;
     FILE *file = fopen(path, "wb");
     if (!file)
         return fs_fail(err, FS_FAULT, "%s: %s", path, strerror(errno));
+    fwrite(&n, 1, sizeof n, file);
+    fwrite(o->trace.events.at, sizeof *o->trace.events.at, (size_t)n, file);
     for (int32_t k = 0; k < o->n_fetch; k++)
         fwrite(o->fetched[k], 1, fetched_bytes(o, graph, k), file);
     bool whole = !ferror(file);
@@ -56,11 +60,23 @@ static fs_status write_fetched(const cli_outcome *o, const ir_graph *graph,
     return whole ? FS_OK : fs_fail(err, FS_FAULT, "%s cannot be written", path);
 }
 
-static fs_status read_fetched(const char *path, const ir_graph *graph,
-                              fs_arena *arena, fs_err *err, cli_outcome *out)
+static bool read_trace(FILE *file, fs_arena *arena, plan_trace *trace)
+{
+    int64_t n;
+    if (fread(&n, 1, sizeof n, file) != sizeof n || n < 0 || n > INT32_MAX)
+        return false;
+    trace->arena = arena;
+    trace->events.at = fs_new(arena, plan_event, n);
+    trace->events.n = trace->events.room = (int32_t)n;
+    return fread(trace->events.at, sizeof *trace->events.at, (size_t)n, file) ==
+           (size_t)n;
+}
+
+static fs_status read_beside(const char *path, const ir_graph *graph,
+                             fs_arena *arena, fs_err *err, cli_outcome *out)
 {
     FILE *file = fopen(path, "rb");
-    bool whole = file != NULL;
+    bool whole = file && read_trace(file, arena, &out->trace);
     for (int32_t k = 0; whole && k < out->n_fetch; k++) {
         size_t bytes = fetched_bytes(out, graph, k);
         out->fetched[k] = fs_alloc(arena, 1, bytes);
@@ -107,27 +123,12 @@ static json_t *timing_json(const plan_timing *timing, const plan *p)
     return list;
 }
 
-static json_t *trace_json(const plan_trace *trace)
-{
-    json_t *list = json_array();
-    for (int32_t i = 0; i < trace->events.n; i++) {
-        const plan_event *e = &trace->events.at[i];
-        const int64_t row[] = {e->rank,        e->stream, e->task,
-                               e->micro_batch, e->step,   e->ready_ns,
-                               e->start_ns,    e->end_ns};
-        json_array_append_new(list, whole(row, 8));
-    }
-    return list;
-}
-
 fs_status cli_outcome_write(const cli_outcome *o, const cli_plan *p,
                             const char *path, fs_err *err)
 {
     const exec_result *r = &o->result;
     fs_arena *arena = o->trace.arena;
-    if (o->n_fetch > 0)
-        FS_TRY(
-            write_fetched(o, p->model.graph, fetched_file(path, arena), err));
+    FS_TRY(write_beside(o, p->model.graph, beside_file(path, arena), err));
     char digest[17];
     fs_hex(r->weights_digest, digest);
     json_t *root = json_object();
@@ -150,7 +151,6 @@ fs_status cli_outcome_write(const cli_outcome *o, const cli_plan *p,
                         whole(r->rss_growth_bytes, o->ranks));
     json_object_set_new(root, "weights_digest", json_string(digest));
     json_object_set_new(root, "timing", timing_json(r->measured, p->plan));
-    json_object_set_new(root, "trace", trace_json(&o->trace));
     fs_status status = fs_json_save(root, path, err);
     json_decref(root);
     return status;
@@ -194,37 +194,13 @@ static void read_timing(json_t *list, const plan *p, plan_timing *timing)
         }
 }
 
-static int64_t whole_at(json_t *row, size_t i)
-{
-    return json_integer_value(json_array_get(row, i));
-}
-
-static void read_trace(json_t *list, plan_trace *trace)
-{
-    size_t n = json_array_size(list);
-    for (size_t i = 0; i < n; i++) {
-        json_t *row = json_array_get(list, i);
-        plan_event event = {
-            .rank = (int32_t)whole_at(row, 0),
-            .stream = (int32_t)whole_at(row, 1),
-            .task = (int32_t)whole_at(row, 2),
-            .micro_batch = (int32_t)whole_at(row, 3),
-            .step = whole_at(row, 4),
-            .ready_ns = whole_at(row, 5),
-            .start_ns = whole_at(row, 6),
-            .end_ns = whole_at(row, 7),
-        };
-        fs_push(trace->arena, &trace->events, event);
-    }
-}
-
 static int64_t *read_whole(json_t *root, const char *key, fs_arena *arena)
 {
     json_t *list = json_object_get(root, key);
     size_t n = json_array_size(list);
     int64_t *out = fs_new(arena, int64_t, n);
     for (size_t i = 0; i < n; i++)
-        out[i] = whole_at(list, i);
+        out[i] = json_integer_value(json_array_get(list, i));
     return out;
 }
 
@@ -235,7 +211,6 @@ static fs_status read_outcome(const char *path, const plan *p, fs_arena *arena,
     FS_TRY(fs_json_load(path, err, &root));
     exec_result *r = &out->result;
     double *summary = read_reals(root, "summary", arena);
-    out->trace.arena = arena;
     out->steps = (int64_t)json_array_size(json_object_get(root, "losses"));
     out->ranks = (int32_t)json_array_size(json_object_get(root, "peak_bytes"));
     r->steps = out->steps;
@@ -259,7 +234,6 @@ static fs_status read_outcome(const char *path, const plan *p, fs_arena *arena,
     r->weights_digest = digest ? strtoull(digest, NULL, 16) : 0;
     r->measured = plan_timing_new(p, "measured", arena);
     read_timing(json_object_get(root, "timing"), p, r->measured);
-    read_trace(json_object_get(root, "trace"), &out->trace);
     json_decref(root);
     return FS_OK;
 }
@@ -277,8 +251,8 @@ fs_status cli_outcome_of_ranks(cli *c, const cli_plan *p,
     unsetenv("FS_GRADIENTS");
     if (status == FS_OK)
         status = read_outcome(file, p->plan, c->arena, &c->err, out);
-    if (status == FS_OK && out->n_fetch > 0)
-        status = read_fetched(fetched_file(file, c->arena), p->model.graph,
-                              c->arena, &c->err, out);
+    if (status == FS_OK)
+        status = read_beside(beside_file(file, c->arena), p->model.graph,
+                             c->arena, &c->err, out);
     return status;
 }

@@ -28,7 +28,7 @@ void cli_outcome_fetch_gradients(const ir_graph *graph, fs_arena *arena,
 /* Is this process a rank of which another wants these? */
 bool cli_outcome_wants_gradients(void);
 
-/* What is fetched stands in a file beside it. */
+/* The trace and what is fetched stand in a file beside it. */
 fs_status cli_outcome_write(const cli_outcome *o, const cli_plan *p,
                             const char *path, fs_err *err);
 /* Starts the plan's ranks with these words of `run`, waits, reads what they

@@ -155,6 +155,8 @@ static fs_status use(cli *c, const cli_plan *made, double formula_s, void *ctx)
     validate_prediction *out = a->out;
     const cost_framework *f = framework_of(c, a, &p->cluster->groups[0].device);
     sim_result sim;
+    if (f)
+        own.plan = cost_framework_plan(f, own.plan, c->arena);
     plan_timing *timing =
         f ? cost_timing_under(f, p->cost, p->model.graph, p->plan, c->arena)
           : cost_timing(p->cost, p->model.graph, p->plan, c->arena);
@@ -189,7 +191,7 @@ static fs_status predict(cli *c, const validate_case *t, double pace,
     FS_TRY(open_cluster(c, t, &cluster, &out->limit));
     c->args.overlap = t->framework && t->framework->own_stream;
     asked a = {t, pace, out};
-    return cli_plan_unwritten(c, &origin, &t->recipe, cluster, use, &a);
+    return cli_plan_unwritten(c, &origin, &t->recipe, cluster, true, use, &a);
 }
 
 void validate_predict(cli *c, const validate_case *t, double pace,

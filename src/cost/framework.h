@@ -135,7 +135,11 @@ typedef struct cost_frameworks {
 fs_status cost_frameworks_open(const char *data_dir, fs_arena *arena,
                                fs_err *err, cost_frameworks *out);
 
-/* The timing of a plan as that framework would run it. */
+/* The plan as that framework would run it: its own, or one whose ranks wait for
+ * what they send (plan/in_turn.h). */
+const plan *cost_framework_plan(const cost_framework *framework, const plan *p,
+                                fs_arena *arena);
+/* The timing of such a plan. */
 plan_timing *cost_timing_under(const cost_framework *framework,
                                const cost_model *model, const ir_graph *graph,
                                const plan *p, fs_arena *arena);

@@ -10,6 +10,7 @@
 #include "cost/reduced.h"
 #include "cost/repeated.h"
 #include "ir/recompute.h"
+#include "plan/in_turn.h"
 
 #include <math.h>
 #include <string.h>
@@ -400,38 +401,29 @@ static void wait_for_slowest(const under *u)
     }
 }
 
-static bool waits_to_send(const under *u)
+static bool waits_to_send(const cost_framework *framework, const plan *p)
 {
-    for (int32_t k = 0; k < u->framework->n_waits; k++)
-        if (strcmp(u->framework->waits_to_send[k],
-                   u->plan->strategy->schedule) == 0)
+    for (int32_t k = 0; k < framework->n_waits; k++)
+        if (strcmp(framework->waits_to_send[k], p->strategy->schedule) == 0)
             return true;
     return false;
 }
 
-/* What a rank sends while it computes nothing is part of what it computed last:
- * it goes on, and the other stage has it, at one time, so that nothing is left
- * of the move itself. The host then begins anew. */
-static void wait_to_send(const under *u)
+const plan *cost_framework_plan(const cost_framework *framework, const plan *p,
+                                fs_arena *arena)
 {
-    int32_t last = -1; /* of its phase */
-    if (!waits_to_send(u))
+    return waits_to_send(framework, p) ? plan_sends_in_turn(p, arena) : p;
+}
+
+/* The host waited too, and begins anew. */
+static void add_exchange(const under *u, const plan_task *task,
+                         plan_demand *out)
+{
+    if (task->kind != PLAN_SEND || task->phase == PLAN_BEGIN ||
+        task->phase == PLAN_END || !waits_to_send(u->framework, u->plan))
         return;
-    for (int32_t i = 0; i < u->role->n_tasks; i++) {
-        const plan_task *task = &u->role->tasks[i];
-        plan_demand *d = &u->demand[i];
-        if (task->kind == PLAN_COMPUTE)
-            last = i;
-        if (task->channel < 0 || task->phase == PLAN_BEGIN ||
-            task->phase == PLAN_END)
-            continue;
-        if (task->kind == PLAN_SEND && last >= 0) {
-            u->demand[last].network_s += d->total_s;
-            u->demand[last].launch_s += u->framework->exchange_s;
-            u->demand[last].total_s += d->total_s + u->framework->exchange_s;
-        }
-        *d = (plan_demand){.on_core = d->on_core};
-    }
+    out->launch_s += u->framework->exchange_s;
+    out->total_s += u->framework->exchange_s;
 }
 
 /* Between steps the host has work of its own: before the first update. */
@@ -533,6 +525,7 @@ plan_timing *cost_timing_under(const cost_framework *framework,
                 time_compute(&u, task, &u.demand[i]);
             if (task->comm >= 0 || task->channel >= 0)
                 time_travel(&u, task, &u.demand[i]);
+            add_exchange(&u, task, &u.demand[i]);
             if (task->kind == PLAN_BOX && task->comm >= 0)
                 time_bucket(&u, task, &u.demand[i]);
         }
@@ -544,7 +537,6 @@ plan_timing *cost_timing_under(const cost_framework *framework,
         cost_reduce_meanwhile(framework, graph, role,
                               gradients_reduced(&u, arena),
                               p->micro_batches == 1, u.demand);
-        wait_to_send(&u);
         add_step(&u);
     }
     return timing;

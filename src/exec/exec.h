@@ -71,15 +71,17 @@ typedef struct exec_options {
                                        of the graph's, NAN: its own; NULL: all
                                        its own */
     int32_t warmup;                 /* steps left out of step_s statistics */
-    double stall_s;    /* least time without progress that ends the job;
-                          0: 30 */
-    bool keep_process; /* a fault of a lone rank is returned (FS_FAULT);
-                          else it ends the process */
-    bool stop_early;   /* end soon after a loss that is not finite: no
-                          trace then, and nothing may be fetched */
-    plan_trace *trace; /* events of the last step, or NULL: all ranks' on
-                          rank 0, this rank's on the others; given on
-                          every rank or on none */
+    double stall_s;     /* least time without progress that ends the job;
+                           0: 30 */
+    bool keep_process;  /* a fault of a lone rank is returned (FS_FAULT);
+                           else it ends the process */
+    bool stop_early;    /* end soon after a loss that is not finite: no
+                           trace then, and nothing may be fetched */
+    plan_trace *trace;  /* events of the last step, or NULL: all ranks' on
+                           rank 0, this rank's on the others; given on
+                           every rank or on none */
+    int32_t trace_ends; /* of its first and its last so many micro-batches;
+                           0: of all (plan_trace_ends) */
     /* After the last step: values of these tensors, gathered whole on every
      * rank (per-step tensors and variables; of the last
      * micro-batch those that are marked as outputs). */
@@ -91,6 +93,9 @@ typedef struct exec_options {
     int32_t n_watch;
     const int32_t *watch; /* tensor ids */
     void (*progress)(void *ctx, int64_t step, double loss, double step_s);
+    /* What part of a step that takes more than a second is done on rank 0,
+     * several times a second; NULL. */
+    void (*within)(void *ctx, int64_t step, double part);
     void *progress_ctx; /* called on rank 0 */
 } exec_options;
 

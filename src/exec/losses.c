@@ -79,6 +79,18 @@ void exec_rank_tell_losses(exec_rank *rank)
         send_losses(rank);
 }
 
+void exec_rank_tell_part(const exec_rank *rank, int64_t now_ns)
+{
+    enum { LONG_NS = 1000000000 }; /* shorter ones tell of themselves */
+    const int64_t step = rank->steps_done;
+    const int64_t begin_ns =
+        step ? rank->step_end_ns[step - 1] : rank->begin_ns;
+    if (step < rank->steps && now_ns - begin_ns > LONG_NS)
+        rank->options->within(rank->options->progress_ctx, step,
+                              (double)rank->firings[step] /
+                                  (double)rank->firings_per_step);
+}
+
 void exec_rank_share_losses(exec_rank *rank)
 {
     int64_t steps = rank->steps;

@@ -66,11 +66,18 @@ static void run_kernel(exec_rank *rank, int32_t stream, exec_task *t)
         exec_rank_fault(rank, task, err.text);
 }
 
+/* A kernel may take less than reading the clock: where a rank has its core to
+ * itself the firing's start and end are the kernel's. */
 static void run_compute(exec_rank *rank, int32_t stream, exec_task *t)
 {
+    if (!rank->world->oversubscribed) {
+        run_kernel(rank, stream, t);
+        return;
+    }
     int64_t start = own_now_ns(rank);
     run_kernel(rank, stream, t);
     rank->flight[stream].busy_ns = own_now_ns(rank) - start;
+    exec_alone_compute(&rank->alone, rank->flight[stream].busy_ns);
 }
 
 static void start_load(exec_rank *rank, int32_t stream, exec_task *t)
@@ -121,13 +128,14 @@ static void trace_task(exec_rank *rank, int32_t stream, int32_t task,
 {
     plan_trace *trace = rank->options->trace;
     const plan_cursor *c = &rank->actors->cursor[stream];
-    if (!trace || c->step != rank->options->steps - 1)
+    const int32_t micro_batch = plan_actor_micro_batch(rank->actors, stream);
+    if (!trace || c->step != rank->options->steps - 1 ||
+        !plan_trace_shows(rank->plan, rank->options->trace_ends, micro_batch))
         return;
     plan_event event = {.rank = rank->world->rank,
                         .stream = stream,
                         .task = task,
-                        .micro_batch =
-                            plan_actor_micro_batch(rank->actors, stream),
+                        .micro_batch = micro_batch,
                         .step = c->step,
                         .ready_ns = flight->ready_ns,
                         .start_ns = flight->start_ns,
@@ -173,7 +181,10 @@ static void complete(exec_rank *rank, int32_t stream, int32_t task)
     exec_flight *flight = &rank->flight[stream];
     int64_t step = rank->actors->cursor[stream].step;
     int64_t now = fs_now_ns();
-    exec_sample sample = {flight->start_ns, now, flight->busy_ns};
+    const exec_sample sample = {flight->start_ns, now, flight->busy_ns,
+                                exec_alone_end(&rank->alone, t->task,
+                                               flight->alone, flight->start_ns,
+                                               now)};
     t->sample[t->fired++ % EXEC_SAMPLES] = sample;
     trace_task(rank, stream, task, flight, now);
     for (int32_t i = 0; i < rank->n_captures; i++)
@@ -220,6 +231,7 @@ static void fire(exec_rank *rank, int32_t stream, exec_task *t)
     plan_actor_fire(rank->actors, stream);
     flight->ready_ns = find_ready(rank, t->task);
     flight->start_ns = fs_now_ns();
+    flight->alone = exec_alone_begin(&rank->alone, t->task, flight->start_ns);
     switch (t->task->kind) {
     case PLAN_COMPUTE:
         run_compute(rank, stream, t);
@@ -299,12 +311,13 @@ enum { LOOK_NS = 50000000 };
 
 /* By time, and after rounds that moved something too: a poll that only took
  * long counts as movement, and never completes what a stopped rank owes. */
-static void watch(exec_rank *rank, int64_t *looked_ns)
+static void watch(exec_rank *rank, int64_t now, int64_t *looked_ns)
 {
-    int64_t now = fs_now_ns();
     if (now - *looked_ns < LOOK_NS)
         return;
     *looked_ns = now;
+    if (rank->options->within && rank->world->rank == 0)
+        exec_rank_tell_part(rank, now);
     int64_t quiet = now - rank->last_move_ns;
     if (quiet > stall_limit_ns(rank))
         report_stall(rank, (double)quiet * 1e-9);
@@ -317,6 +330,7 @@ void exec_rank_run(exec_rank *rank)
     rank->begin_ns = rank->last_move_ns = looked_ns;
     while (!rank->fault &&
            (rank->stopping != EXEC_SETTLED || !exec_rank_at_end(rank))) {
+        const int64_t before_ns = rank->last_move_ns;
         bool moved = false;
         for (int32_t s = 0; s < rank->role->n_streams; s++)
             moved |= serve_stream(rank, s);
@@ -330,6 +344,10 @@ void exec_rank_run(exec_rank *rank)
             idle.rounds = 0;
         else
             exec_idle_wait(rank->world, &idle);
-        watch(rank, &looked_ns);
+        /* Who completed something has just looked at the clock. */
+        watch(rank,
+              rank->last_move_ns == before_ns ? fs_now_ns()
+                                              : rank->last_move_ns,
+              &looked_ns);
     }
 }

@@ -6,6 +6,7 @@ src_plan_libfs_plan_a_SOURCES += src/plan/actor.c src/plan/actor.h \
   src/plan/actor_order.c src/plan/actor_repeat.c \
   src/plan/actor_repeat.h src/plan/pace.h \
   src/plan/places.c src/plan/places.h \
+  src/plan/in_turn.c src/plan/in_turn.h \
   src/plan/timing.c src/plan/timing.h src/plan/arrivals.c
 src_plan_libfs_plan_a_SOURCES += src/plan/strategy.c src/plan/strategy.h \
   src/plan/boxing.c src/plan/boxing.h src/plan/path.c \

@@ -14,6 +14,19 @@ plan_timing *plan_timing_new(const plan *p, const char *source, fs_arena *arena)
     return timing;
 }
 
+int32_t plan_trace_ends(const plan *p, int64_t most)
+{
+    int64_t each = 0; /* events of a micro-batch */
+    for (int32_t r = 0; r < p->n_roles; r++)
+        for (int32_t i = 0; i < p->roles[r].n_tasks; i++)
+            if (!plan_phase_once(p->roles[r].tasks[i].phase))
+                each += p->roles[r].n_ranks;
+    const int64_t room = each > 0 ? most / each : p->micro_batches;
+    if (room >= p->micro_batches)
+        return 0;
+    return room > 2 ? (int32_t)(room / 2) : 1;
+}
+
 /* Activations are as many as micro-batches are in flight. */
 static const char *kind_note(const plan_role *role, int32_t kind,
                              fs_arena *arena)

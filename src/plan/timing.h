@@ -63,6 +63,17 @@ typedef struct plan_trace {
  * the last of its members came. What was before is waiting (ready_ns stays). */
 void plan_trace_arrivals(const plan *p, plan_trace *trace);
 
+/* Of the last step, which may be of very many micro-batches: how many at either
+ * end of it a trace of about `most` events over all ranks has room for, one at
+ * least. 0: for all of it. */
+int32_t plan_trace_ends(const plan *p, int64_t most);
+static inline bool plan_trace_shows(const plan *p, int32_t ends,
+                                    int32_t micro_batch)
+{
+    return ends == 0 || micro_batch < ends ||
+           micro_batch >= p->micro_batches - ends;
+}
+
 /* Where time or bytes go, as a tree, so that report draws it without knowing
  * who computed it. */
 typedef struct plan_breakdown {

@@ -65,8 +65,11 @@ typedef struct store_model_facts {
 } store_model_facts;
 fs_status store_model(store_db *db, uint64_t digest,
                       const store_model_facts *facts, fs_err *err);
-fs_status store_trace(store_db *db, int64_t run, const plan_trace *trace,
-                      fs_err *err);
+/* Of a step of more than so many events the micro-batches at its ends are kept,
+ * as many as there is room for: a run's rows are bounded. */
+enum { STORE_EVENTS = 1 << 16 };
+fs_status store_trace(store_db *db, int64_t run, const plan *p,
+                      const plan_trace *trace, fs_err *err);
 /* Measured timing of a run, read back for `sim --timing RUN`. FS_INVALID: it
  * is of another plan; tasks have no row (how many, and the first); a row names
  * no task, or holds what is no number of 0 or more. */

@@ -201,12 +201,20 @@ fs_status store_losses(store_db *db, int64_t run, const store_steps *steps,
                                 write_steps, steps, run, err);
 }
 
+typedef struct trace_rows {
+    const plan *plan;
+    const plan_trace *trace;
+    int32_t ends;
+} trace_rows;
+
 static fs_status write_events(store_db *db, sqlite3_stmt *statement,
                               const void *what, int64_t run, fs_err *err)
 {
-    const plan_trace *trace = what;
-    for (int32_t i = 0; i < trace->events.n; i++) {
-        const plan_event *e = &trace->events.at[i];
+    const trace_rows *rows = what;
+    for (int32_t i = 0; i < rows->trace->events.n; i++) {
+        const plan_event *e = &rows->trace->events.at[i];
+        if (!plan_trace_shows(rows->plan, rows->ends, e->micro_batch))
+            continue;
         store_bind(statement, "iiiiiiiii", run, (int64_t)e->rank,
                    (int64_t)e->stream, (int64_t)e->task,
                    (int64_t)e->micro_batch, e->step, e->ready_ns, e->start_ns,
@@ -216,12 +224,13 @@ static fs_status write_events(store_db *db, sqlite3_stmt *statement,
     return FS_OK;
 }
 
-fs_status store_trace(store_db *db, int64_t run, const plan_trace *trace,
-                      fs_err *err)
+fs_status store_trace(store_db *db, int64_t run, const plan *p,
+                      const plan_trace *trace, fs_err *err)
 {
+    const trace_rows rows = {p, trace, plan_trace_ends(p, STORE_EVENTS)};
     return store_in_transaction(db,
                                 "INSERT INTO events VALUES(?,?,?,?,?,?,?,?,?)",
-                                write_events, trace, run, err);
+                                write_events, &rows, run, err);
 }
 
 typedef struct timing_rows {
