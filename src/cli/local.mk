@@ -63,10 +63,13 @@ tests_cli_sim_test_SOURCES = tests/cli_sim_test.c tests/trace_valid.h \
   tests/run_cli.h tests/tap.h
 tests_cli_sim_test_LDADD = $(JANSSON_LIBS) -lm
 EXTRA_DIST += datasets/iopddl datasets/measurements
-check_PROGRAMS += tests/cli_validate_test tests/cli_rows_test tests/cli_framework_test
-tests_cli_rows_test_SOURCES = tests/cli_rows_test.c tests/run_cli.h \
+check_PROGRAMS += tests/cli_validate_test tests/cli_rows_test tests/cli_wires_test tests/cli_framework_test
+tests_cli_rows_test_SOURCES = tests/cli_rows_test.c tests/cli_rows.h tests/run_cli.h \
   tests/tap.h
 tests_cli_rows_test_LDADD = $(JANSSON_LIBS) -lm
+tests_cli_wires_test_SOURCES = tests/cli_wires_test.c tests/cli_rows.h tests/run_cli.h \
+  tests/tap.h
+tests_cli_wires_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_framework_test_SOURCES = tests/cli_framework_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_framework_test_LDADD = $(JANSSON_LIBS) -lm
