@@ -107,6 +107,21 @@ static void test_points(fs_arena *arena)
              "a launch is a part of what was measured");
 }
 
+/* Bytes as --memory takes them. */
+static void test_bytes(fs_arena *arena)
+{
+    const hw_cluster *c = cluster_of("2x8:a100-sxm4-80g", arena);
+    static const char *const same[] = {
+        "device.memory=6G", "device.memory=6GiB", "device.memory_bytes=6 GB",
+        "device.memory=6442450944", "device.memory+=-74g"};
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
+        hw_changes changes = {0};
+        tap_near(
+            set(c, same[i], arena, &changes)->groups[0].device.memory_bytes,
+            6 * 0x1p30, 1e-12, "%s", same[i]);
+    }
+}
+
 static void test_refused(fs_arena *arena)
 {
     const hw_cluster *c = cluster_of("2x8:a100-sxm4-80g", arena);
@@ -125,6 +140,10 @@ static void test_refused(fs_arena *arena)
     refused(c, "link.bandwidth*=two", "no number", arena);
     refused(c, "link.bandwidth*=2x", "no number", arena);
     refused(c, "link.bandwidth*=inf", "no number", arena);
+    refused(c, "link.bandwidth=0x10", "no number", arena);
+    refused(c, "outer.bandwidth=25G", "in the figure's unit", arena);
+    refused(c, "device.memory=6X", "no number of bytes (such as", arena);
+    refused(c, "device.memory*=6G", "no number", arena);
     refused(c, "link.bandwidth=0", "must be from", arena);
     refused(c, "link.bandwidth*=-1", "must be", arena);
     refused(c, "device.launch=100", "must be 0 or from", arena);
@@ -166,6 +185,7 @@ int main(void)
     fs_arena *arena = fs_arena_create();
     test_paths(arena);
     test_points(arena);
+    test_bytes(arena);
     test_refused(arena);
     test_back(arena, tap_seed(3));
     fs_arena_destroy(arena);

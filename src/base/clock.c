@@ -1,9 +1,11 @@
 #include "config.h"
 #include "base/clock.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -138,6 +140,24 @@ char *fs_human_bytes(char out[32], double bytes)
 {
     static const char *const units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
     return scaled(out, bytes, 1024.0, units, 5);
+}
+
+bool fs_read_bytes(const char *text, double *out)
+{
+    static const char letters[] = "KMGT";
+    const size_t digits = strspn(text, "+-0123456789.eE"); /* none of 0x10 */
+    char *end;
+    const double number = strtod(text, &end);
+    if (end == text || end != text + digits || !isfinite(number))
+        return false;
+    end += *end == ' ';
+    const char *letter =
+        *end ? strchr(letters, toupper((unsigned char)*end)) : NULL;
+    if (letter)
+        end += end[1] == 'i' ? 2 : 1;
+    end += *end == 'B';
+    *out = number * (letter ? pow(1024, (double)(letter - letters) + 1) : 1);
+    return !*end;
 }
 
 char *fs_human_flop(char out[32], double flop)

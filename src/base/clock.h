@@ -54,6 +54,9 @@ void fs_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* "1.23 ms", "4.5 GiB": for people. Writes at most 32 bytes, returns out. */
 char *fs_human_seconds(char out[32], double seconds);
 char *fs_human_bytes(char out[32], double bytes);
+/* What people write: "16G", "16GiB", "16 GB" are 16 x 2^30, "1e9" as it is;
+ * false: no number, or another unit. */
+bool fs_read_bytes(const char *text, double *out);
 char *fs_human_count(char out[32], double count);
 char *fs_human_flop(char out[32], double flop);
 

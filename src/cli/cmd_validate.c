@@ -86,7 +86,7 @@ static fs_status pick_rows(cli *c, const validate_table *table, validating *v)
         if (source && regexec(&wanted, row->source, 0, NULL, 0) != 0)
             continue;
         validate_case *t = &v->cases[v->n];
-        validate_understand(row, c->data_dir, &v->frameworks, c->arena, t);
+        validate_understand(row, &v->frameworks, c->arena, t);
         if (!t->skip)
             v->asked[v->n_asked++] = v->n;
         v->n++;
@@ -195,8 +195,8 @@ static void predict_as_sim(const validating *v, validating *out)
     for (int32_t i = 0; i < v->n; i++) {
         if (!has_residual(v, i))
             continue;
-        validate_understand(v->cases[i].row, c->data_dir, &out->frameworks,
-                            c->arena, &out->cases[i]);
+        validate_understand(v->cases[i].row, &out->frameworks, c->arena,
+                            &out->cases[i]);
         if (is_fitted(&v->cases[i], &out->cases[i]))
             out->asked[out->n_asked++] = i;
     }

@@ -15,7 +15,7 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/conformance.h src/cli/conformance_train.c \
   src/cli/conformance_plan.c src/cli/conformance_infer.c src/cli/conformance_ops.c src/cli/cmd_conformance.c src/cli/cmd_runs.c \
   src/cli/validate.h src/cli/validate_columns.def src/cli/validate_row.h src/cli/validate_row.c src/cli/validate_options.c src/cli/validate_reader.h src/cli/validate_case.c \
-  src/cli/validate_measured.c src/cli/validate_network.c src/cli/validate_cluster.c src/cli/validate_recipe.c src/cli/validate_source.c \
+  src/cli/validate_measured.c src/cli/validate_sound.c src/cli/validate_network.c src/cli/validate_cluster.c src/cli/validate_wires.c src/cli/validate_recipe.c src/cli/validate_source.c \
   src/cli/validate_predict.c src/cli/validate_score.c src/cli/validate_score.h src/cli/validate_tell.c src/cli/validate_runs.c src/cli/validate_machines.c src/cli/validate_machines.h src/cli/cmd_validate.c \
   src/cli/cmd_export.c src/cli/export.h src/cli/export_chakra.c src/cli/cmd_solve.c
 flowsearch_LDADD = $(onnx_libs) $(zoo_libs) $(search_libs) $(sim_libs) \
@@ -63,10 +63,13 @@ tests_cli_sim_test_SOURCES = tests/cli_sim_test.c tests/trace_valid.h \
   tests/run_cli.h tests/tap.h
 tests_cli_sim_test_LDADD = $(JANSSON_LIBS) -lm
 EXTRA_DIST += datasets/iopddl datasets/measurements
-check_PROGRAMS += tests/cli_validate_test tests/cli_rows_test tests/cli_framework_test
-tests_cli_rows_test_SOURCES = tests/cli_rows_test.c tests/run_cli.h \
+check_PROGRAMS += tests/cli_validate_test tests/cli_rows_test tests/cli_wires_test tests/cli_framework_test
+tests_cli_rows_test_SOURCES = tests/cli_rows_test.c tests/cli_rows.h tests/run_cli.h \
   tests/tap.h
 tests_cli_rows_test_LDADD = $(JANSSON_LIBS) -lm
+tests_cli_wires_test_SOURCES = tests/cli_wires_test.c tests/cli_rows.h tests/run_cli.h \
+  tests/tap.h
+tests_cli_wires_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_framework_test_SOURCES = tests/cli_framework_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_framework_test_LDADD = $(JANSSON_LIBS) -lm

@@ -361,25 +361,13 @@ fs_status cli_parse(cli *c, int argc, char **argv, bool *help)
 
 fs_status cli_parse_bytes(const char *text, fs_err *err, int64_t *out)
 {
-    char *end;
-    double number = strtod(text, &end);
-    double unit = 1;
-    static const char letters[] = "KMGT";
-    const char *letter = *end ? strchr(letters, *end) : NULL;
-    if (letter) {
-        unit = pow(1024.0, (double)(letter - letters) + 1);
-        end++;
-    }
-    if (*end == 'i')
-        end++;
-    if (*end == 'B')
-        end++;
-    if (end == text || *end || !(number > 0) || number * unit > 0x1p62)
+    double bytes;
+    if (!fs_read_bytes(text, &bytes) || !(bytes > 0) || bytes > 0x1p62)
         return fs_fail(err, FS_INVALID,
                        "'%s' is not a size such as 16G or "
                        "512MiB",
                        text);
-    *out = (int64_t)(number * unit);
+    *out = (int64_t)bytes;
     return FS_OK;
 }
 

@@ -53,16 +53,22 @@ typedef struct validate_source {
     const char *fitted_on; /* NULL: facts */
 } validate_source;
 
+/* Devices and clusters that rows name. */
+typedef struct validate_machines validate_machines;
+validate_machines *validate_machines_create(const char *data_dir,
+                                            fs_arena *arena);
+
 /* All of the data folder. */
 typedef struct validate_frameworks {
     int32_t n, n_sources;
     cost_framework *at;
     validate_source *sources; /* of validation/sources.json */
+    validate_machines *machines;
     bool as_sim; /* without what is fitted to sources, as `sim` predicts */
 } validate_frameworks;
 fs_status validate_open_frameworks(const char *data_dir, fs_arena *arena,
                                    fs_err *err, validate_frameworks *out);
-void validate_understand(const validate_row *row, const char *data_dir,
+void validate_understand(const validate_row *row,
                          const validate_frameworks *frameworks, fs_arena *arena,
                          validate_case *out);
 

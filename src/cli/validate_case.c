@@ -100,7 +100,7 @@ bool validate_all_words(const char *text, const char *const *known,
 /* ---- the framework ---- */
 
 /* Whose longest word, or name, is in the text. */
-static const cost_framework *framework_of(const validate_frameworks *all,
+static const cost_framework *framework_in(const validate_frameworks *all,
                                           const char *text)
 {
     const cost_framework *found = NULL;
@@ -116,6 +116,15 @@ static const cost_framework *framework_of(const validate_frameworks *all,
         }
     }
     return found;
+}
+
+/* What stands in parentheses tells only where nothing before it does. */
+static const cost_framework *framework_of(const validate_frameworks *all,
+                                          const char *text, fs_arena *arena)
+{
+    const cost_framework *found =
+        framework_in(all, fs_strndup(arena, text, strcspn(text, "(")));
+    return found ? found : framework_in(all, text);
 }
 
 /* To what a source says of its runs. */
@@ -153,7 +162,7 @@ static const char *framework_names(const validate_frameworks *all,
 /* What none of them is like would be predicted as what it is not. */
 static void take_framework(validate_reader *r, const validate_frameworks *all)
 {
-    r->out->framework = framework_of(all, r->row->framework);
+    r->out->framework = framework_of(all, r->row->framework, r->arena);
     if (!r->row->framework[0])
         validate_assume(r, "no framework: as this runtime");
     else if (!r->out->framework)
@@ -204,7 +213,7 @@ static void take_streams(validate_reader *r)
     r->out->framework = own;
 }
 
-void validate_understand(const validate_row *row, const char *data_dir,
+void validate_understand(const validate_row *row,
                          const validate_frameworks *frameworks, fs_arena *arena,
                          validate_case *out)
 {
@@ -215,14 +224,19 @@ void validate_understand(const validate_row *row, const char *data_dir,
                            .optimizer = "adam",
                            .assumed = ""};
     const char *family = validate_family(row->arch);
-    validate_reader r = {
-        row, data_dir, arena, out, {.arena = arena}, family ? family : "",
-        0,   NULL};
+    validate_reader r = {row,
+                         frameworks->machines,
+                         arena,
+                         out,
+                         {.arena = arena},
+                         family ? family : "",
+                         0,
+                         NULL};
     take_framework(&r, frameworks); /* any other reason goes before its */
     take_source(&r, frameworks);
     if (validate_take_measured(&r) && validate_take_network(&r) &&
         validate_take_cluster(&r) && validate_take_recipe(&r))
-        validate_check_measured(&r);
+        validate_check_sound(&r);
     take_streams(&r);
     if (validate_has(row->arch, "cnn"))
         out->optimizer = "momentum";

@@ -3,12 +3,63 @@
 #include "config.h"
 #include "cli/validate_reader.h"
 
+#include "base/hash.h"
 #include "hw/devices.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- what files tell, each read once ---- */
+
+struct validate_machines {
+    const char *data_dir, *folder; /* of clusters */
+    fs_arena *arena;
+    hw_names names;
+    fs_map device;  /* of a name: its place in `bytes` */
+    fs_map cluster; /* of a text: its place in `usual` */
+    FS_VEC(double) bytes;
+    FS_VEC(const hw_cluster *) usual;
+};
+
+validate_machines *validate_machines_create(const char *data_dir,
+                                            fs_arena *arena)
+{
+    validate_machines *m = fs_new(arena, validate_machines, 1);
+    m->data_dir = data_dir;
+    m->folder = fs_printf(arena, "%s/clusters", data_dir);
+    m->arena = m->device.arena = m->cluster.arena = arena;
+    m->names = hw_device_names(m->folder, arena);
+    return m;
+}
+
+static fs_status memory_of(validate_machines *m, const char *name, fs_err *err,
+                           double *out)
+{
+    int32_t *at = fs_map_at(&m->device, name);
+    if (*at < 0) {
+        double bytes;
+        FS_TRY(hw_device_memory(m->folder, name, m->arena, err, &bytes));
+        *at = m->bytes.n;
+        fs_push(m->arena, &m->bytes, bytes);
+    }
+    *out = m->bytes.at[*at];
+    return FS_OK;
+}
+
+static fs_status usual_of(validate_machines *m, const char *text, fs_err *err,
+                          const hw_cluster **out)
+{
+    int32_t *at = fs_map_at(&m->cluster, text);
+    if (*at < 0) {
+        hw_cluster *usual;
+        FS_TRY(hw_cluster_open(text, m->data_dir, m->arena, err, &usual));
+        *at = m->usual.n;
+        fs_push(m->arena, &m->usual, usual);
+    }
+    *out = m->usual.at[*at];
+    return FS_OK;
+}
 
 /* ---- the device ---- */
 
@@ -26,9 +77,8 @@ static bool has_memory(double bytes, int64_t gigabytes)
 static bool take_device(validate_reader *r, const char **out)
 {
     const validate_row *row = r->row;
-    const char *folder = fs_printf(r->arena, "%s/clusters", r->data_dir);
-    const hw_names names = hw_device_names(folder, r->arena);
-    const hw_meant meant = hw_devices_meant(&names, row->gpu, r->arena);
+    const hw_meant meant =
+        hw_devices_meant(&r->machines->names, row->gpu, r->arena);
     const int64_t gigabytes =
         row->gpu_mem_gb ? row->gpu_mem_gb : meant.gigabytes;
     fs_text known = {.arena = r->arena};
@@ -43,8 +93,7 @@ static bool take_device(validate_reader *r, const char **out)
     for (int32_t i = 0; i < meant.names.n; i++) {
         fs_err err = {0};
         double bytes;
-        if (hw_device_memory(folder, meant.names.at[i], r->arena, &err,
-                             &bytes) != FS_OK)
+        if (memory_of(r->machines, meant.names.at[i], &err, &bytes) != FS_OK)
             return validate_skip(r, "%s", err.text);
         fs_text_add(&known, "%s%s of %.0f GB", i ? ", " : "", meant.names.at[i],
                     bytes / 0x1p30);
@@ -61,105 +110,6 @@ static bool take_device(validate_reader *r, const char **out)
                              row->gpu, (long long)gigabytes, known.at);
     if (meant.names.n > 1 && (!gigabytes || fit > 1))
         validate_assume(r, "%s", *out);
-    return true;
-}
-
-/* ---- the wire between nodes ---- */
-
-/* Bytes a second of a unit behind a number: "G", "Gb/s", "Gbps", "Gbit/s", and
- * where the B is a capital bytes, "GB/s"; 0: it is none. */
-static double unit_bps(const char *text)
-{
-    static const char prefixes[] = "KMGT";
-    const char *prefix =
-        *text ? strchr(prefixes, toupper((unsigned char)*text)) : NULL;
-    if (!prefix)
-        return 0;
-    const double scale = pow(1000, (double)(prefix - prefixes) + 1);
-    const char *unit = text + 1 + (text[1] == 'i');
-    if (*unit == 'B')
-        return scale;
-    return *unit == 'b' || !isalpha((unsigned char)*unit) ? scale / 8 : 0;
-}
-
-/* The number there, digits and a point, where one begins: not inside of a name
- * (MT27700), but behind the times of "4x200G". */
-static bool read_rate(const char *text, const char *p, const char **end,
-                      double *out)
-{
-    const char before = p > text ? p[-1] : ' ';
-    size_t n = strspn(p, "0123456789.");
-    char digits[32];
-    if ((p[n] == 'e' || p[n] == 'E') && isdigit((unsigned char)p[n + 1]))
-        n += 1 + strspn(p + n + 1, "0123456789");
-    if (!isdigit((unsigned char)*p) || n >= sizeof digits || before == '.' ||
-        (isalnum((unsigned char)before) && before != 'x'))
-        return false;
-    memcpy(digits, p, n);
-    digits[n] = '\0';
-    *out = strtod(digits, NULL);
-    *end = p + n;
-    return true;
-}
-
-static bool is_minus(const char *text, const char *p)
-{
-    return p > text && p[-1] == '-' &&
-           (p - 1 == text || strchr(" (,;", p[-2]) != NULL);
-}
-
-typedef struct links {
-    double most_bps; /* the largest rate that is told */
-    int64_t count;   /* of so many; 0: not told */
-} links;
-
-static bool add_number(validate_reader *r, const char *p, double value,
-                       const char *end, links *out)
-{
-    const char *text = r->row->inter_link, *unit = end + strspn(end, " ");
-    const double bps = value * unit_bps(unit);
-    const bool times = *unit == 'x' || *unit == 'X';
-    if (p == text + (is_minus(text, p) ? 1 : 0) && !*unit)
-        return validate_skip(r,
-                             "inter_link '%.60s' tells a number without a "
-                             "unit (Gb/s)",
-                             text);
-    if (!times && unit_bps(unit) <= 0)
-        return true; /* of something else */
-    if (is_minus(text, p) || value <= 0 || (times && value > 64) ||
-        bps > 1e15 / 8)
-        return validate_skip(r, "inter_link '%.60s': no such wire (%s%g %s)",
-                             text, is_minus(text, p) ? "-" : "", value,
-                             times ? "links, 1 to 64 are known"
-                                   : "of its unit, above 0 and at most 1 Pb/s "
-                                     "is wanted");
-    if (times)
-        out->count = out->count ? out->count : (int64_t)value;
-    else
-        out->most_bps = fmax(out->most_bps, bps);
-    return true;
-}
-
-/* "8x HDR IB 200 Gb/s per node", "4x200G HDR IB (800 Gb/s per node)", "1600
- * Gb/s RoCE per node": the largest rate that is told is that of a node, unless
- * it is of one of several. */
-static bool take_links(validate_reader *r)
-{
-    const char *text = r->row->inter_link, *end;
-    links all = {0};
-    double value;
-    for (const char *p = text; *p; p++) {
-        if (!read_rate(text, p, &end, &value))
-            continue;
-        if (!add_number(r, p, value, end, &all))
-            return false;
-        p = end - 1;
-    }
-    const bool whole = strchr(text, '(') && validate_has(text, "per node)");
-    r->out->nics = (int32_t)all.count;
-    r->out->outer_bps = all.most_bps;
-    if (all.count > 1 && !whole && all.most_bps < 1e12 / 8)
-        r->out->outer_bps *= (double)all.count;
     return true;
 }
 
@@ -264,7 +214,7 @@ static bool take_outer(validate_reader *r)
                              "contradictory sizes: inter_link '%.60s', but %d "
                              "nodes",
                              text, r->usual->groups[0].nodes);
-    if (!none && !take_links(r))
+    if (!none && !validate_take_wires(r))
         return false;
     if (r->out->outer_bps > 0)
         return true;
@@ -296,10 +246,7 @@ bool validate_take_cluster(validate_reader *r)
         fs_printf(r->arena, "%lldx%lld:%s", (long long)(row->gpus / on_node),
                   (long long)on_node, device);
     fs_err err = {0};
-    hw_cluster *usual;
-    if (hw_cluster_open(r->out->cluster, r->data_dir, r->arena, &err, &usual) !=
-        FS_OK)
+    if (usual_of(r->machines, r->out->cluster, &err, &r->usual) != FS_OK)
         return validate_skip(r, "%s", err.text);
-    r->usual = usual;
     return take_inner(r) && take_outer(r);
 }

@@ -6,9 +6,28 @@
 #include <string.h>
 #include <strings.h>
 
-static bool is_out_of_memory(const validate_row *row)
+/* "ok", "oom", "OOM on rank 3", "CUDA out of memory at step 2": what was
+ * measured, by its words before where; NULL: nothing that is known. */
+static const char *status_of(const char *text)
 {
-    return strcasecmp(row->status, "oom") == 0;
+    static const validate_word known[] = {{"", "ok"},
+                                          {"ok", "ok"},
+                                          {"oom", "oom"},
+                                          {"cuda-oom", "oom"},
+                                          {"out-of-memory", "oom"},
+                                          {"cuda-out-of-memory", "oom"},
+                                          {NULL, NULL}};
+    static const char *const where[] = {" on ", " at ", " in ", " during ",
+                                        ":",    ",",    ";"};
+    char word[64];
+    size_t n = strlen(text);
+    for (size_t k = 0; k < sizeof where / sizeof where[0]; k++) {
+        const char *at = strcasestr(text, where[k]);
+        if (at && at > text && (size_t)(at - text) < n)
+            n = (size_t)(at - text);
+    }
+    snprintf(word, sizeof word, "%.*s", (int)n, text);
+    return n < sizeof word ? validate_word_of(word, known) : NULL;
 }
 
 /* Only a training step is predicted: no kernel, no collective alone. */
@@ -59,23 +78,52 @@ static told by_rate(const char *name, double amount, validate_figure rate)
                                        : INFINITY};
 }
 
+/* Products of a transformer's step, from the fewest that anyone counts to the
+ * most: of weights alone; with words and whole scores. */
+typedef struct products {
+    double least, most, words;
+} products;
+
+double validate_weights(const validate_reader *r)
+{
+    const validate_row *row = r->row;
+    const double h = (double)row->hidden, layers = (double)row->layers,
+                 ffn = row->ffn ? (double)row->ffn : 4 * h;
+    const bool gated = strcmp(r->family, "llama") == 0;
+    const double shared = row->kv_heads && row->heads
+                              ? (double)row->kv_heads / (double)row->heads
+                              : 1;
+    return layers * (h * h * (2 + 2 * shared) + (gated ? 3 : 2) * h * ffn);
+}
+
+static products products_of(const validate_reader *r)
+{
+    const validate_row *row = r->row;
+    const double h = (double)row->hidden, layers = (double)row->layers,
+                 words = (double)row->global_batch * (double)r->seq,
+                 weights = validate_weights(r);
+    const double most =
+        weights + (double)row->vocab * h + 2 * layers * h * (double)r->seq;
+    return (products){weights * words, most * words, words};
+}
+
 /* By a rate of flop whose kind tells how they are counted: three times the
  * forward pass of the model, or of the hardware four times with all that is
- * recomputed, 24 B S L H^2 (1 + S / 6 H) each and the words' products three
- * times (Narayanan et al. 2021, arXiv 2104.04473, eq. 3; Alpa's and PaLM's are
- * the same). */
+ * recomputed, the words' products three times; scores whole (Narayanan et al.
+ * 2021, arXiv 2104.04473, eq. 3, of 12 H^2 weights a layer: 24 B S L H^2 (1 + S
+ * / 6 H) a pass; Alpa's and PaLM's are the same). */
 static told by_known_flops(const validate_reader *r)
 {
     const validate_row *row = r->row;
     const bool again = strncasecmp(row->tflops_kind, "hw", 2) == 0 ||
                        strncasecmp(row->tflops_kind, "hardware", 8) == 0;
-    const double h = (double)row->hidden, s = (double)r->seq,
-                 words = (double)row->global_batch * s;
-    const double layer = 24 * h * h * (1 + s / (6 * h));
-    const double flop = words * ((again ? 4 : 3) * (double)row->layers * layer +
-                                 6 * h * (double)row->vocab);
-    const bool known = strcmp(r->family, "gpt") == 0 && row->layers &&
-                       row->hidden && row->vocab &&
+    const bool sizes =
+        strcmp(r->family, "gpt") == 0 ||
+        (strcmp(r->family, "llama") == 0 && row->ffn && !row->experts);
+    const products p = products_of(r);
+    const double head = p.words * (double)row->vocab * (double)row->hidden;
+    const double flop = 2 * ((again ? 4 : 3) * (p.most - head) + 3 * head);
+    const bool known = sizes && row->layers && row->hidden && row->vocab &&
                        (again || strcasecmp(row->tflops_kind, "model") == 0) &&
                        validate_has(row->recompute, again ? "full" : "");
     return by_rate("tflops_per_gpu",
@@ -114,10 +162,13 @@ bool validate_take_measured(validate_reader *r)
         return validate_take_network(r); /* whatever else its sizes are */
     if (row->fault)
         return validate_skip(r, "%s", row->fault);
-    if (row->status[0] && strcasecmp(row->status, "ok") != 0 &&
-        !is_out_of_memory(row))
-        return validate_skip(r, "status '%.60s': nothing that was measured",
-                             row->status);
+    const char *status = status_of(row->status);
+    if (!status)
+        return validate_skip(
+            r,
+            "status '%.60s': nothing that was measured (known: "
+            "ok, oom)",
+            row->status);
     if (!take_scope(r))
         return false;
     if (!row->global_batch)
@@ -127,24 +178,16 @@ bool validate_take_measured(validate_reader *r)
     if (!validate_read_count(row->seq_len, 1, INT32_MAX, &r->seq))
         r->seq = 0;
     out->batch = row->global_batch;
-    out->out_of_memory = is_out_of_memory(row);
+    out->out_of_memory = strcmp(status, "oom") == 0;
     const int32_t n = list_times(r, all);
-    const char *by = NULL;
-    for (int32_t i = 0; i < n && !by; i++)
-        if (!isnan(all[i].at_s)) {
-            out->measured_s = all[i].at_s;
-            by = all[i].name;
-        }
+    for (int32_t i = 0; i < n && isnan(out->measured_s); i++)
+        out->measured_s = all[i].at_s;
     out->measured_bytes = row->peak_mem_gb.at * 0x1p30;
     out->simulated = out->simulated || validate_has(row->evidence, "simulated");
     out->of_process = validate_has(row->mem_kind, "smi") ||
                       validate_has(row->mem_kind, "process");
-    if (out->out_of_memory && by)
-        return validate_skip(r,
-                             "contradictory status: '%.20s', but %s tells a "
-                             "step",
-                             row->status, by);
-    if (!out->out_of_memory && !by && isnan(out->measured_bytes))
+    if (!out->out_of_memory && isnan(out->measured_s) &&
+        isnan(out->measured_bytes))
         return validate_skip(r, "neither a time nor memory is told%s",
                              n ? ": a rate of 0 is none"
                              : row->tflops_per_gpu.at > 0
@@ -154,29 +197,6 @@ bool validate_take_measured(validate_reader *r)
 }
 
 /* ---- whether they can all be true ---- */
-
-/* Products of a transformer's step, from the fewest that anyone counts to the
- * most: of weights alone; with words and whole scores. */
-typedef struct products {
-    double least, most;
-} products;
-
-static products products_of(const validate_reader *r)
-{
-    const validate_row *row = r->row;
-    const double h = (double)row->hidden, layers = (double)row->layers,
-                 ffn = row->ffn ? (double)row->ffn : 4 * h,
-                 words = (double)row->global_batch * (double)r->seq;
-    const bool gated = strcmp(r->family, "llama") == 0;
-    const double shared = row->kv_heads && row->heads
-                              ? (double)row->kv_heads / (double)row->heads
-                              : 1;
-    const double weights =
-        layers * (h * h * (2 + 2 * shared) + (gated ? 3 : 2) * h * ffn);
-    const double most =
-        weights + (double)row->vocab * h + 2 * layers * h * (double)r->seq;
-    return (products){weights * words, most * words};
-}
 
 /* Times that all devices take at that rate of flop each: the model's products
  * three times, two flop each, or up to four times where all is recomputed. */
@@ -251,7 +271,7 @@ static int32_t list_flops(const validate_reader *r, told all[MOST_TOLD],
     return n;
 }
 
-static bool check_times(validate_reader *r)
+bool validate_check_times(validate_reader *r)
 {
     told all[MOST_TOLD];
     const int32_t n = list_flops(r, all, list_times(r, all));
@@ -268,23 +288,4 @@ static bool check_times(validate_reader *r)
                 a->name, a->least_s, a->most_s, b->name, b->least_s, b->most_s);
         }
     return true;
-}
-
-/* Of a run that had room: gigabytes of 10^9 bytes or of 2^30. */
-static bool check_memory(validate_reader *r)
-{
-    const validate_figure peak = r->row->peak_mem_gb;
-    const hw_device *d = &r->usual->groups[0].device;
-    if (r->out->out_of_memory || isnan(peak.at) ||
-        1e9 * (peak.at - peak.digit) <= d->memory_bytes)
-        return true;
-    return validate_skip(r,
-                         "contradictory memory: peak_mem_gb %g on devices of "
-                         "%.0f GB (%s)",
-                         peak.at, d->memory_bytes / 0x1p30, d->name);
-}
-
-bool validate_check_measured(validate_reader *r)
-{
-    return check_times(r) && check_memory(r);
 }

@@ -2,6 +2,8 @@
 #include "config.h"
 #include "cli/validate_reader.h"
 
+#include "zoo/zoo.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
@@ -45,16 +47,57 @@ static bool take_image(validate_reader *r, fs_text *model)
     return true;
 }
 
-/* "ResNet-50 v1.5" -> "resnet50" */
+/* Letters and digits of the first word are those of the name? */
+static bool is_named(const char *text, const char *name)
+{
+    for (;; text++, name++) {
+        while (*text && *text != ' ' && !isalnum((unsigned char)*text))
+            text++;
+        while (*name && !isalnum((unsigned char)*name))
+            name++;
+        if (!*text || *text == ' ' || !*name)
+            return (!*text || *text == ' ') && !*name;
+        if (tolower((unsigned char)*text) != *name)
+            return false;
+    }
+}
+
+/* Of images, and of that kind. */
+static bool is_of_family(const zoo_preset *preset, const char *family)
+{
+    static const validate_word known[] = {
+        {"vit", "vit"},       {"resnet", "cnn"},       {"vgg", "cnn"},
+        {"mobilenet", "cnn"}, {"efficientnet", "cnn"}, {"insightface", "cnn"},
+        {NULL, NULL}};
+    const char *of = validate_word_of(preset->model, known);
+    return of && strcmp(of, family) == 0;
+}
+
+/* "resnet18, resnet34" */
+static const char *names_of(const validate_reader *r)
+{
+    fs_text text = {.arena = r->arena};
+    for (const zoo_preset *p = zoo_presets; p->name; p++)
+        if (is_of_family(p, r->family))
+            fs_text_add(&text, "%s%s", text.n ? ", " : "", p->name);
+    return text.at;
+}
+
+/* "ResNet-50 v1.5" -> "resnet50", "ViT-B/16" -> "vit-b16" */
 static bool take_named(validate_reader *r)
 {
     fs_text model = {.arena = r->arena};
-    fs_text_add(&model, "zoo:");
-    for (const char *p = r->row->model; *p && *p != ' '; p++)
-        if (*p != '-' && *p != '_')
-            fs_text_add(&model, "%c", tolower((unsigned char)*p));
-    if (model.n == strlen("zoo:"))
+    const char *text = r->row->model;
+    const zoo_preset *preset = zoo_presets;
+    while (preset->name &&
+           !(is_of_family(preset, r->family) && is_named(text, preset->name)))
+        preset++;
+    if (!text[0])
         return validate_skip(r, "the network's name is not told (model)");
+    if (!preset->name)
+        return validate_skip(r, "no network '%.60s' is known (known: %s)", text,
+                             names_of(r));
+    fs_text_add(&model, "zoo:%s", preset->name);
     const bool good = take_image(r, &model);
     r->out->model = model.at;
     return good;

@@ -8,7 +8,7 @@
 
 typedef struct validate_reader {
     const validate_row *row;
-    const char *data_dir;
+    validate_machines *machines;
     fs_arena *arena;
     validate_case *out;
     fs_text assumed;
@@ -52,8 +52,15 @@ const char *validate_family(const char *arch);
 bool validate_take_measured(validate_reader *r);
 bool validate_take_network(validate_reader *r);
 bool validate_take_cluster(validate_reader *r);
+/* Rates of inter_link; a case without one: it tells none. */
+bool validate_take_wires(validate_reader *r);
 bool validate_take_recipe(validate_reader *r);
-/* Figures of the same run that cannot all be true. */
-bool validate_check_measured(validate_reader *r);
+/* Whether all that the row tells can be true of one run (validate_sound.c). */
+bool validate_check_sound(validate_reader *r);
+
+/* Times, and rates that tell one. */
+bool validate_check_times(validate_reader *r);
+/* Weights of a transformer's layers; of a mixture as if it had one expert. */
+double validate_weights(const validate_reader *r);
 
 #endif

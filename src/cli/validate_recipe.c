@@ -42,8 +42,10 @@ static bool take_degrees(validate_reader *r)
     recipe->cp = (int32_t)cp;
     recipe->dp = (int32_t)dp;
     recipe->ep = (int32_t)ep;
-    recipe->zero = row->zero_stage > 0 ? (int32_t)row->zero_stage : 0;
-    recipe->seq_parallel = row->seq_par > 0;
+    /* one rank has nothing to cut, whatever its script said */
+    const bool cuts = row->zero_stage > 0 && dp * cp > 1;
+    recipe->zero = cuts ? (int32_t)row->zero_stage : 0;
+    recipe->seq_parallel = row->seq_par > 0 && tp > 1;
     return true;
 }
 
@@ -95,6 +97,12 @@ static bool take_schedule(validate_reader *r)
     search_recipe *recipe = &r->out->recipe;
     if (!schedule)
         return validate_skip(r, "schedule '%.60s' is not known",
+                             r->row->schedule);
+    if (recipe->pp <= 1 && (strncmp(schedule, "zb", 2) == 0 ||
+                            strcmp(schedule, "interleaved") == 0))
+        return validate_skip(r,
+                             "contradictory plan: the schedule '%.40s' is of "
+                             "several stages, but there is one",
                              r->row->schedule);
     recipe->schedule = recipe->pp > 1 && schedule[0] ? schedule : "1f1b";
     return true;
@@ -161,7 +169,7 @@ static void take_even_layers(validate_reader *r)
     const bool even = stages > 0 && layers % stages == 0;
     const bool ends =
         stages > 0 && (layers + 2) % stages == 0 && (layers + 2) / stages > 1;
-    if (recipe->pp <= 1 || layers < stages || (!even && !ends))
+    if (recipe->pp <= 1 || !r->seq || layers < stages || (!even && !ends))
         return;
     search_layers *each = fs_new(r->arena, search_layers, stages);
     for (int64_t i = 0; i < stages; i++)
@@ -252,6 +260,16 @@ static bool take_precision(validate_reader *r)
         out->tf32 = true;
     else if (!validate_has(p, "fp32") && !validate_has(p, "float32"))
         return validate_skip(r, "precision '%.60s' is not known", p);
+    const hw_device *device = &r->usual->groups[0].device;
+    const bool narrow = strcmp(out->precision, "fp32") != 0;
+    if (out->tf32 && device->tf32_flops <= 0)
+        return validate_skip(r, "contradictory precision: %s has no tf32",
+                             device->name);
+    if (narrow && hw_device_widens(device, bf16 && !fp16))
+        validate_assume(r,
+                        "products of %s at the rate of floats, since %s has "
+                        "no units for them",
+                        out->precision, device->name);
     return true;
 }
 
@@ -281,6 +299,8 @@ static bool take_recompute(validate_reader *r)
         {"none", ""},
         {"no", ""},
         {"off", ""},
+        {"false", ""},
+        {"0", ""},
         {"full", "block"},
         {"full-per-layer", "block"},
         {"block", "block"},

@@ -66,6 +66,18 @@ static double digit_of(const char *cell)
     return pow(10, (cell[mantissa] ? atof(cell + mantissa + 1) : 0) - after);
 }
 
+/* "yes", "FALSE" as 1 and 0; any other as it is. */
+static const char *truth_of(const char *cell)
+{
+    static const char *const words[][2] = {
+        {"yes", "1"},   {"true", "1"}, {"on", "1"},   {"y", "1"}, {"no", "0"},
+        {"false", "0"}, {"off", "0"},  {"none", "0"}, {"n", "0"}};
+    for (size_t k = 0; k < sizeof words / sizeof words[0]; k++)
+        if (strcasecmp(cell, words[k][0]) == 0)
+            return words[k][1];
+    return cell;
+}
+
 static void read_cell(const column *col, const char *cell, fs_arena *arena,
                       validate_row *out)
 {
@@ -84,6 +96,8 @@ static void read_cell(const column *col, const char *cell, fs_arena *arena,
             fs_printf(arena, "%s is not told (line %d)", col->name, out->line);
     if (!cell[0] || col->kind == TEXT || out->fault)
         return;
+    if (whole && col->least == 0 && col->most == 1)
+        cell = truth_of(cell);
     if (!read_number(cell, &value) || (whole && value != floor(value)))
         out->fault = fs_printf(arena, "%s is '%.40s', which is no %snumber",
                                col->name, cell, whole ? "whole " : "");
@@ -174,12 +188,17 @@ static fs_status fail_missing(const fs_csv *csv, const validate_table *table,
 static fs_status find_columns(const fs_csv *csv, const validate_table *table,
                               fs_err *err, int32_t at[N_COLUMNS])
 {
-    if (csv->n_columns == 1 && strchr(csv->name[0], ';'))
+    /* fs_csv_read makes a tab printable */
+    const bool one = csv->n_columns == 1;
+    const char *other = one && strchr(csv->name[0], ';')   ? "semicolons"
+                        : one && strchr(csv->name[0], '?') ? "tabs"
+                                                           : NULL;
+    if (other)
         return fs_fail(err, FS_INVALID,
-                       "%s:1: cells are parted by semicolons: commas are "
+                       "%s:1: cells are parted by %s: commas are "
                        "wanted (as a spreadsheet saves CSV where the decimal "
                        "mark is a point)",
-                       csv->path);
+                       csv->path, other);
     for (int32_t k = 0; k < N_COLUMNS; k++) {
         at[k] = fs_csv_column(csv, columns[k].name);
         if (at[k] < 0 && columns[k].need != FREE)

@@ -2,6 +2,8 @@
 #include "config.h"
 #include "cli/validate_score.h"
 
+#include "base/hash.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,34 +130,39 @@ static double work_of(const validate_row *r)
     return sample * (double)r->global_batch / fmax(1, (double)r->gpus);
 }
 
-static double log_ratio(double a, double b)
+enum { SIZES = 8, WORDS = 4 };
+
+/* What a configuration is told from others by. */
+typedef struct place {
+    const char *words[WORDS];
+    double sizes[SIZES];
+} place;
+
+static place place_of(const validate_row *r)
 {
-    return fabs(log(fmax(a, 1) / fmax(b, 1)));
+    return (place){{r->framework, r->precision, r->recompute, r->schedule},
+                   {(double)r->layers, (double)r->hidden, atof(r->seq_len),
+                    (double)r->micro_batch, (double)r->grad_accum,
+                    (double)r->tp, (double)r->pp, (double)r->dp}};
 }
 
-static double text_distance(const char *a, const char *b)
+/* Of two configurations; at least `most` where it is that far. */
+static double distance(const place *a, const place *b, double most)
 {
-    return strcmp(a, b) == 0 ? 0 : 2;
+    double apart = 0, sum = 0;
+    for (int k = 0; k < WORDS && apart < most; k++)
+        apart += strcmp(a->words[k], b->words[k]) == 0 ? 0 : 2;
+    for (int k = 0; k < SIZES && apart + sum < most; k++)
+        if (a->sizes[k] != b->sizes[k])
+            sum += fabs(log(fmax(a->sizes[k], 1) / fmax(b->sizes[k], 1)));
+    return sum + apart;
 }
 
-/* Of two configurations; INFINITY where they are of other networks or devices
- * altogether. */
-static double distance(const validate_row *a, const validate_row *b)
+/* Others have no distance: of other networks or devices altogether. */
+static bool are_near(const validate_row *a, const validate_row *b)
 {
-    if (strcmp(a->arch, b->arch) != 0 || strcmp(a->gpu, b->gpu) != 0)
-        return INFINITY;
-    return log_ratio((double)a->layers, (double)b->layers) +
-           log_ratio((double)a->hidden, (double)b->hidden) +
-           log_ratio(atof(a->seq_len), atof(b->seq_len)) +
-           log_ratio((double)a->micro_batch, (double)b->micro_batch) +
-           log_ratio((double)a->grad_accum, (double)b->grad_accum) +
-           log_ratio((double)a->tp, (double)b->tp) +
-           log_ratio((double)a->pp, (double)b->pp) +
-           log_ratio((double)a->dp, (double)b->dp) +
-           text_distance(a->framework, b->framework) +
-           text_distance(a->precision, b->precision) +
-           text_distance(a->recompute, b->recompute) +
-           text_distance(a->schedule, b->schedule);
+    return strcmp(a->source, b->source) == 0 && strcmp(a->arch, b->arch) == 0 &&
+           strcmp(a->gpu, b->gpu) == 0;
 }
 
 static bool has_time(const validate_case *t, const validate_case *like)
@@ -175,14 +182,15 @@ static int32_t nearest_row(const validate_case *cases, int32_t n, int32_t i,
                            bool has(const validate_case *,
                                     const validate_case *))
 {
+    const place here = place_of(cases[i].row);
     double best = INFINITY;
     int32_t found = -1;
-    for (int32_t k = 0; k < n; k++) {
-        const validate_row *other = cases[k].row;
+    for (int32_t k = 0; k < n && best > 0; k++) {
         if (k == i || !has(&cases[k], &cases[i]) ||
-            strcmp(other->source, cases[i].row->source) != 0)
+            !are_near(cases[k].row, cases[i].row))
             continue;
-        const double d = distance(cases[i].row, other);
+        const place there = place_of(cases[k].row);
+        const double d = distance(&here, &there, best);
         if (!(d < best))
             continue;
         best = d;
@@ -336,20 +344,25 @@ static void find_groups(const validate_case *cases,
     const char **name = fs_new(arena, const char *, n);
     double *measured = fs_new(arena, double, n);
     double *ours = fs_new(arena, double, n);
-    for (int32_t i = 0; i < n; i++)
-        if (!isnan(validate_error(&cases[i], &predicted[i])))
-            name[i] = group_name(&cases[i], arena);
+    int32_t *earlier = fs_new(arena, int32_t, n); /* of the group; -1 */
+    fs_map last = {.arena = arena};
+    for (int32_t i = 0; i < n; i++) {
+        if (isnan(validate_error(&cases[i], &predicted[i])))
+            continue;
+        name[i] = group_name(&cases[i], arena);
+        int32_t *at = fs_map_at(&last, name[i]);
+        earlier[i] = *at;
+        *at = i;
+    }
     for (int32_t i = 0; i < n; i++) {
         validate_group group = {.name = name[i], .row = cases[i].row};
         int32_t found = 0;
-        if (!name[i])
+        if (!name[i] || earlier[i] >= 0)
             continue;
-        for (int32_t k = n - 1; k >= i; k--)
-            if (name[k] && strcmp(name[k], group.name) == 0) {
-                measured[found] = cases[k].measured_s;
-                ours[found++] = predicted[k].iteration_s;
-                name[k] = NULL;
-            }
+        for (int32_t k = fs_map_get(&last, name[i]); k >= 0; k = earlier[k]) {
+            measured[found] = cases[k].measured_s;
+            ours[found++] = predicted[k].iteration_s;
+        }
         if (found < FEWEST)
             continue;
         validate_order(measured, ours, found, &group);

@@ -137,6 +137,7 @@ fs_status validate_open_frameworks(const char *data_dir, fs_arena *arena,
     FS_TRY(cost_frameworks_open(data_dir, arena, err, &all));
     out->n = all.n;
     out->at = all.at;
+    out->machines = validate_machines_create(data_dir, arena);
     return read_sources(
         fs_printf(arena, "%s/validation/sources.json", data_dir), arena, err,
         out);

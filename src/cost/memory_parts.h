@@ -10,27 +10,32 @@
  * of one stage alone, so that what is kept of them does not grow with stages
  * times tensors (memory_tensors.c). */
 typedef struct cost_touch {
-    int32_t stage, number;
-    int32_t next; /* of `others`: the same tensor on another stage; -1 */
+    int32_t stage, number; /* stage -1: of none */
+    int32_t tensor;
+    bool more; /* of the first of a tensor: other stages have to do with it */
 } cost_touch;
 
 typedef struct cost_touched {
     fs_arena *arena;
-    int32_t *n;        /* [stages] */
-    cost_touch *first; /* [tensors] stage -1: of none */
-    FS_VEC(cost_touch) others;
+    int32_t *n;             /* [stages] */
+    cost_touch *first;      /* [tensors] */
+    int32_t room, n_others; /* a power of two, at least twice as many; 0 */
+    cost_touch *others;     /* [room] by hash of tensor and stage */
 } cost_touched;
 
 void cost_touched_make(cost_touched *t, int32_t n_stages, int32_t n_tensors,
                        fs_arena *arena);
 void cost_touch_note(cost_touched *t, int32_t stage, int32_t tensor);
+/* Of the others: where it is, or would be. */
+cost_touch *cost_touch_other(const cost_touched *t, int32_t stage,
+                             int32_t tensor);
 /* Its number there; -1: that stage has nothing to do with it. */
 static inline int32_t cost_touch_find(const cost_touched *t, int32_t stage,
                                       int32_t tensor)
 {
     const cost_touch *at = &t->first[tensor];
-    while (at->stage != stage && at->next >= 0)
-        at = &t->others.at[at->next];
+    if (at->stage != stage && at->more)
+        at = cost_touch_other(t, stage, tensor);
     return at->stage == stage ? at->number : -1;
 }
 

@@ -3,6 +3,7 @@
 
 #include "cost/memory_parts.h"
 
+#include "base/hash.h"
 #include "plan/lower.h"
 
 void cost_touched_make(cost_touched *t, int32_t n_stages, int32_t n_tensors,
@@ -12,7 +13,33 @@ void cost_touched_make(cost_touched *t, int32_t n_stages, int32_t n_tensors,
                         .n = fs_new(arena, int32_t, n_stages),
                         .first = fs_new(arena, cost_touch, n_tensors)};
     for (int32_t x = 0; x < n_tensors; x++)
-        t->first[x] = (cost_touch){-1, -1, -1};
+        t->first[x].stage = -1;
+}
+
+cost_touch *cost_touch_other(const cost_touched *t, int32_t stage,
+                             int32_t tensor)
+{
+    const uint64_t mask = (uint64_t)t->room - 1;
+    uint64_t at = fs_mix(((uint64_t)tensor << 32) | (uint32_t)stage) & mask;
+    while (t->others[at].stage >= 0 &&
+           (t->others[at].stage != stage || t->others[at].tensor != tensor))
+        at = (at + 1) & mask;
+    return &t->others[at];
+}
+
+static void make_room(cost_touched *t)
+{
+    const cost_touched old = *t;
+    if (2 * (t->n_others + 1) <= t->room)
+        return;
+    t->room = t->room ? 2 * t->room : 16;
+    t->others = fs_new(t->arena, cost_touch, t->room);
+    for (int32_t i = 0; i < t->room; i++)
+        t->others[i].stage = -1;
+    for (int32_t i = 0; i < old.room; i++)
+        if (old.others[i].stage >= 0)
+            *cost_touch_other(t, old.others[i].stage, old.others[i].tensor) =
+                old.others[i];
 }
 
 void cost_touch_note(cost_touched *t, int32_t stage, int32_t tensor)
@@ -20,14 +47,13 @@ void cost_touch_note(cost_touched *t, int32_t stage, int32_t tensor)
     cost_touch *at = &t->first[tensor];
     if (cost_touch_find(t, stage, tensor) >= 0)
         return;
-    const cost_touch made = {stage, t->n[stage]++, -1};
-    if (at->stage < 0) {
-        *at = made;
-        return;
+    if (at->stage >= 0) {
+        at->more = true;
+        make_room(t);
+        t->n_others++;
+        at = cost_touch_other(t, stage, tensor);
     }
-    fs_push(t->arena, &t->others, made);
-    t->others.at[t->others.n - 1].next = at->next;
-    at->next = t->others.n - 1;
+    *at = (cost_touch){stage, t->n[stage]++, tensor, at->more};
 }
 
 static void fill_phases(cost_memory *mem)

@@ -5,12 +5,12 @@
 
 #include <string.h>
 
-typedef struct repeats {
+typedef struct cost_repeats {
     const ir_graph *graph;
-    const plan_role *role;
     const int32_t *number; /* [forward nodes] block, or -1 */
     int32_t n_forward;
-    bool *copied;  /* [forward nodes] has a copy */
+    bool *copied; /* [forward nodes] has a copy */
+    /* of one role, left as they were found */
     int32_t *last; /* [blocks] a task that makes something of it again; */
     int32_t *meet; /* [blocks] one of its collectives there; -1 */
 } repeats;
@@ -25,21 +25,14 @@ static int32_t node_of(const repeats *r, const plan_task *task)
                : -1;
 }
 
-static void note_copies(repeats *r)
+/* The block that the copy is of which the task runs; -1: it is none. */
+static int32_t block_again(const repeats *r, const plan_task *task)
 {
-    for (int32_t v = r->n_forward; v < r->graph->nodes.n; v++)
-        if (ir_computes_again(r->graph, v))
-            r->copied[r->graph->nodes.at[v].forward] = true;
-    for (int32_t i = 0; i < r->role->n_tasks; i++) {
-        const plan_task *task = &r->role->tasks[i];
-        const int32_t v = node_of(r, task);
-        if (task->phase != PLAN_BACKWARD || v < r->n_forward ||
-            !ir_computes_again(r->graph, v))
-            continue;
-        const int32_t block = r->number[r->graph->nodes.at[v].forward];
-        if (block >= 0)
-            (task->kind == PLAN_BOX ? r->meet : r->last)[block] = i;
-    }
+    const int32_t v = node_of(r, task);
+    return task->phase != PLAN_BACKWARD || v < r->n_forward ||
+                   !ir_computes_again(r->graph, v)
+               ? -1
+               : r->number[r->graph->nodes.at[v].forward];
 }
 
 static void add(const plan_demand *of, plan_demand *to)
@@ -52,31 +45,51 @@ static void add(const plan_demand *of, plan_demand *to)
     to->total_s += of->total_s;
 }
 
-void cost_repeat_blocks(const ir_graph *graph, const plan_role *role,
-                        const int32_t *number, int32_t n_blocks,
-                        plan_demand *demand, fs_arena *arena)
+cost_repeats *cost_repeats_create(const ir_graph *graph, fs_arena *arena)
 {
     const int32_t n_forward = ir_forward_nodes(graph);
-    repeats r = {graph,
-                 role,
-                 number,
-                 n_forward,
-                 fs_new(arena, bool, n_forward),
-                 fs_new(arena, int32_t, n_blocks),
-                 fs_new(arena, int32_t, n_blocks)};
-    memset(r.last, 0xff, (size_t)n_blocks * sizeof *r.last);
-    memset(r.meet, 0xff, (size_t)n_blocks * sizeof *r.meet);
-    note_copies(&r);
+    int32_t *number = fs_new(arena, int32_t, graph->nodes.n);
+    const int32_t n_blocks = ir_recomputed_blocks(graph, arena, number);
+    repeats *r = fs_new(arena, repeats, 1);
+    *r = (repeats){.graph = graph,
+                   .number = number,
+                   .n_forward = n_forward,
+                   .copied = fs_new(arena, bool, n_forward),
+                   .last = fs_new(arena, int32_t, n_blocks),
+                   .meet = fs_new(arena, int32_t, n_blocks)};
+    memset(r->last, 0xff, (size_t)n_blocks * sizeof *r->last);
+    memset(r->meet, 0xff, (size_t)n_blocks * sizeof *r->meet);
+    for (int32_t v = n_forward; v < graph->nodes.n; v++)
+        if (ir_computes_again(graph, v))
+            r->copied[graph->nodes.at[v].forward] = true;
+    return r;
+}
+
+void cost_repeat_blocks(cost_repeats *r, const plan_role *role,
+                        plan_demand *demand)
+{
     for (int32_t i = 0; i < role->n_tasks; i++) {
         const plan_task *task = &role->tasks[i];
-        const int32_t v = node_of(&r, task);
-        if (task->phase != PLAN_FORWARD || v < 0 || v >= n_forward ||
-            number[v] < 0 || r.copied[v])
+        const int32_t block = block_again(r, task);
+        if (block >= 0)
+            (task->kind == PLAN_BOX ? r->meet : r->last)[block] = i;
+    }
+    for (int32_t i = 0; i < role->n_tasks; i++) {
+        const plan_task *task = &role->tasks[i];
+        const int32_t v = node_of(r, task);
+        if (task->phase != PLAN_FORWARD || v < 0 || v >= r->n_forward ||
+            r->number[v] < 0 || r->copied[v])
             continue;
-        const int32_t to = task->kind == PLAN_BOX && r.meet[number[v]] >= 0
-                               ? r.meet[number[v]]
-                               : r.last[number[v]];
+        const int32_t block = r->number[v];
+        const int32_t to = task->kind == PLAN_BOX && r->meet[block] >= 0
+                               ? r->meet[block]
+                               : r->last[block];
         if (to >= 0)
             add(&demand[i], &demand[to]);
+    }
+    for (int32_t i = 0; i < role->n_tasks; i++) {
+        const int32_t block = block_again(r, &role->tasks[i]);
+        if (block >= 0)
+            r->meet[block] = r->last[block] = -1;
     }
 }

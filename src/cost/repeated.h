@@ -9,10 +9,10 @@
  * product, its all-reduce, the sum behind it (on 22 G parameters the forward
  * pass of a layer takes 7.7 ms, and its recomputation adds 7.6: Korthikanti et
  * al. 2022, arXiv 2205.05198, table 4). Adds to `demand` [tasks] of the role
- * what these take in the forward pass, to what is made again of their block.
- * `number`, n_blocks: ir_recomputed_blocks. */
-void cost_repeat_blocks(const ir_graph *graph, const plan_role *role,
-                        const int32_t *number, int32_t n_blocks,
-                        plan_demand *demand, fs_arena *arena);
+ * what these take in the forward pass, to what is made again of their block. */
+typedef struct cost_repeats cost_repeats; /* what roles share */
+cost_repeats *cost_repeats_create(const ir_graph *graph, fs_arena *arena);
+void cost_repeat_blocks(cost_repeats *repeats, const plan_role *role,
+                        plan_demand *demand);
 
 #endif

@@ -495,10 +495,10 @@ plan_timing *cost_timing_under(const cost_framework *framework,
     const int32_t *variables = list_variables(graph, arena, &n_variables);
     const bool mixed = has_narrow(graph);
     const bool *normed = cost_normed_inputs(graph, arena);
-    int32_t *blocks = fs_new(arena, int32_t, graph->nodes.n);
-    const int32_t n_blocks = framework->repeats_blocks
-                                 ? ir_recomputed_blocks(graph, arena, blocks)
-                                 : 0;
+    cost_repeats *repeats =
+        framework->repeats_blocks ? cost_repeats_create(graph, arena) : NULL;
+    cost_joiner *joiner =
+        framework->joins_products ? cost_joiner_create(graph, p, arena) : NULL;
     for (int32_t r = 0; r < p->n_roles; r++) {
         const plan_role *role = &p->roles[r];
         under u = {.framework = framework,
@@ -517,9 +517,8 @@ plan_timing *cost_timing_under(const cost_framework *framework,
         u.device = &cost_cluster(model)->groups[g].device;
         for (int32_t i = 0; i < role->n_tasks; i++)
             u.kernels[i] = 1;
-        if (framework->joins_products)
-            cost_join_products(u.device, graph, p, role, u.demand, u.kernels,
-                               arena);
+        if (joiner)
+            cost_join_products(joiner, u.device, role, u.demand, u.kernels);
         for (int32_t i = 0; i < role->n_tasks; i++) {
             const plan_task *task = &role->tasks[i];
             if (task->kind == PLAN_COMPUTE)
@@ -533,8 +532,8 @@ plan_timing *cost_timing_under(const cost_framework *framework,
         keep_apart(&u);
         bound_by_host(&u);
         wait_for_slowest(&u);
-        if (framework->repeats_blocks)
-            cost_repeat_blocks(graph, role, blocks, n_blocks, u.demand, arena);
+        if (repeats)
+            cost_repeat_blocks(repeats, role, u.demand);
         cost_reduce_meanwhile(framework, graph, role,
                               gradients_reduced(&u, arena),
                               p->micro_batches == 1, u.demand);

@@ -10,6 +10,8 @@
 #include "plan/memory.h"
 #include "plan/schedule.h"
 
+#include <stdlib.h>
+
 /* ---- registers as the framework holds them ---- */
 
 typedef struct holding {
@@ -168,11 +170,28 @@ static double standing_bytes(const holding *h, bool beside)
 
 enum { WEIGHT_BYTES = 2 }; /* of a 16-bit float */
 
-/* Local elements of a role's tensors: of what persists, and of gradients that
- * add up; 0: it has none. */
-static double *local_elements(const holding *h, fs_arena *arena)
+/* Local elements of a role's tensor. */
+typedef struct elements {
+    int32_t tensor;
+    double n;
+} elements;
+
+typedef struct local {
+    int32_t n;
+    elements *at; /* by tensor */
+} local;
+
+static int compare_elements(const void *a, const void *b)
 {
-    double *of = fs_new(arena, double, h->graph->tensors.n);
+    const int32_t x = ((const elements *)a)->tensor,
+                  y = ((const elements *)b)->tensor;
+    return (x > y) - (x < y);
+}
+
+/* Of what persists, and of gradients that add up: a tensor has one register. */
+static local local_elements(const holding *h, fs_arena *arena)
+{
+    local of = {0, fs_new(arena, elements, h->role->n_registers)};
     for (int32_t i = 0; i < h->role->n_registers; i++) {
         const plan_register *r = &h->role->registers[i];
         const plan_task *made =
@@ -181,11 +200,24 @@ static double *local_elements(const holding *h, fs_arena *arena)
             made && made->kind == PLAN_COMPUTE &&
             h->graph->nodes.at[made->node].op == IR_OP_accumulate;
         if (r->persistent || adds_up)
-            of[r->tensor] =
-                (double)r->bytes /
-                (double)ir_dtype_bytes(h->graph->tensors.at[r->tensor].dtype);
+            of.at[of.n++] = (elements){
+                r->tensor,
+                (double)r->bytes / (double)ir_dtype_bytes(
+                                       h->graph->tensors.at[r->tensor].dtype)};
     }
+    qsort(of.at, (size_t)of.n, sizeof *of.at, compare_elements);
     return of;
+}
+
+/* 0: the role has none. */
+static double elements_of(const local *of, int32_t tensor)
+{
+    const elements wanted = {tensor, 0};
+    const elements *found = tensor < 0
+                                ? NULL
+                                : bsearch(&wanted, of->at, (size_t)of->n,
+                                          sizeof *of->at, compare_elements);
+    return found ? found->n : 0;
 }
 
 /* The sum over micro-batches that a gradient comes from, over what scales and
@@ -215,11 +247,14 @@ static double masters_less(const holding *h)
 {
     const ir_graph *graph = h->graph;
     fs_arena *arena = fs_arena_create();
-    const double *local = local_elements(h, arena);
+    const local of = local_elements(h, arena);
     double less = 0;
-    for (int32_t v = 0; v < graph->nodes.n && h->narrow; v++) {
-        const ir_node *node = &graph->nodes.at[v];
+    for (int32_t i = 0; i < h->role->n_tasks && h->narrow; i++) {
+        const plan_task *task = &h->role->tasks[i];
         int32_t state = -1;
+        if (task->kind != PLAN_COMPUTE)
+            continue;
+        const ir_node *node = &graph->nodes.at[task->node];
         if (node->phase != IR_UPDATE || node->n_in < 3 ||
             graph->tensors.at[node->in[0]].role != IR_PARAM ||
             graph->tensors.at[node->in[0]].dtype != IR_F32)
@@ -229,15 +264,16 @@ static double masters_less(const holding *h)
                 graph->tensors.at[node->in[k]].shape.rank ==
                     graph->tensors.at[node->in[0]].shape.rank)
                 state = node->in[k];
-        const double whole = local[node->in[0]];
-        const double cut = state < 0 ? 0 : local[state];
+        const double whole = elements_of(&of, node->in[0]);
+        const double cut = elements_of(&of, state);
         if (cut <= 0 || cut >= whole)
             continue;
         const int32_t sum = sum_behind(graph, node->in[1]);
-        const bool cuts_sum = sum >= 0 && local[sum] > 0 && local[sum] < whole;
+        const double added = elements_of(&of, sum);
+        const bool cuts_sum = added > 0 && added < whole;
         less += (whole - cut) * (double)ir_dtype_bytes(IR_F32);
         if (cuts_sum && h->f->weight_kept_bytes <= 0)
-            less -= (whole - local[sum]) * WEIGHT_BYTES;
+            less -= (whole - added) * WEIGHT_BYTES;
     }
     fs_arena_destroy(arena);
     return less;

@@ -120,8 +120,9 @@ static int64_t gigabytes_of(const char *word)
 /* Of a maker, of a line of products, of memory. */
 static bool tells_no_name(const char *word)
 {
-    static const char *const known[] = {
-        "nvidia", "amd", "intel", "google", "tesla", "geforce", "instinct"};
+    static const char *const known[] = {"nvidia",   "amd",   "intel",
+                                        "google",   "tesla", "geforce",
+                                        "instinct", "cloud"};
     for (size_t k = 0; k < sizeof known / sizeof known[0]; k++)
         if (strcmp(word, known[k]) == 0)
             return true;
@@ -143,23 +144,40 @@ static int64_t leave_names(words *w)
     return gigabytes;
 }
 
-/* Of a last word: "sxm" is "sxm5" too, but "a10" no "a100". */
-static bool is_begin(const char *part, const char *word)
+/* Letters of the words, one behind the other, and of them those that end one:
+ * "tpuv4" is "TPU v4", "rtx-3090" "RTX3090". */
+typedef struct joined {
+    char at[MOST_WORDS * MOST_LETTERS];
+    bool ends[MOST_WORDS * MOST_LETTERS];
+} joined;
+
+static size_t join(const words *w, joined *out)
 {
-    const size_t n = strlen(part);
-    return strncmp(part, word, n) == 0 && isalpha((unsigned char)part[n - 1]) &&
-           strspn(word + n, "0123456789") == strlen(word + n);
+    size_t n = 0;
+    memset(out, 0, sizeof *out);
+    for (int32_t i = 0; i < w->n; i++) {
+        const size_t letters = strlen(w->at[i]);
+        memcpy(out->at + n, w->at[i], letters);
+        n += letters;
+        out->ends[n - 1] = true;
+    }
+    return n;
 }
 
+/* Up to a word's end, or up to the number of one: "sxm" is "sxm5" too, but
+ * "a10" no "a100". */
 static bool may_be(const words *meant, const words *name)
 {
-    if (!meant->n || meant->n > name->n)
+    joined m, n;
+    const size_t length = join(meant, &m);
+    join(name, &n);
+    if (!length || strncmp(m.at, n.at, length) != 0)
         return false;
-    for (int32_t i = 0; i < meant->n; i++)
-        if (strcmp(meant->at[i], name->at[i]) != 0 &&
-            !(i == meant->n - 1 && is_begin(meant->at[i], name->at[i])))
-            return false;
-    return true;
+    size_t end = length - 1;
+    if (isalpha((unsigned char)m.at[end]))
+        while (!n.ends[end] && isdigit((unsigned char)n.at[end + 1]))
+            end++;
+    return n.ends[end];
 }
 
 hw_meant hw_devices_meant(const hw_names *names, const char *text,

@@ -26,8 +26,8 @@ typedef struct hw_meant {
     int64_t gigabytes; /* that the text tells; 0: none */
 } hw_meant;
 /* Words are those between blanks, '-' and '_', capitals or not, without their
- * makers; of the name's the first are the text's, the last of which may be
- * shorter by a number (SXM: SXM5). */
+ * makers; the name's first are the text's, parted there or not ("TPU v4",
+ * "RTX3090"), the last of which may be shorter by a number (SXM: SXM5). */
 hw_meant hw_devices_meant(const hw_names *names, const char *text,
                           fs_arena *arena);
 /* Of `directory`/NAME.json. */

@@ -1,6 +1,8 @@
 #include "config.h"
 #include "hw/what_if.h"
 
+#include "base/clock.h"
+
 #include "hw/devices.h"
 #include "hw/parts.h"
 
@@ -170,10 +172,22 @@ static fs_status read_wish(const char *words, fs_arena *arena, fs_err *err,
     const bool by = at[-1] == '*' || at[-1] == '+';
     w.change = by ? at[-1] : '=';
     w.path = fs_strndup(arena, words, (size_t)(at - words) - by);
+    const bool bytes =
+        ends_with(w.path, "memory") || ends_with(w.path, "memory_bytes");
+    const size_t digits = strspn(at + 1, "+-0123456789.eE"); /* none of 0x10 */
     w.x = strtod(at + 1, &end);
-    if (end == at + 1 || *end || !isfinite(w.x))
-        return fs_fail(err, FS_INVALID, "'%s': '%s' is no number", words,
-                       at + 1);
+    if (bytes && w.change != '*') {
+        if (!fs_read_bytes(at + 1, &w.x))
+            return fs_fail(err, FS_INVALID,
+                           "'%s': '%s' is no number of bytes (such as 16e9, "
+                           "16G)",
+                           words, at + 1);
+    } else if (end == at + 1 || *end || end != at + 1 + digits ||
+               !isfinite(w.x))
+        return fs_fail(err, FS_INVALID,
+                       "'%s': '%s' is no number (in the figure's unit, without "
+                       "it: 25e9 bytes or flop a second, 5e-6 s)",
+                       words, at + 1);
     *out = w;
     return FS_OK;
 }

@@ -17,7 +17,7 @@ typedef FS_VEC(hw_change) hw_changes;
  * is meant of all groups. link.X is inner.X and outer.X, device.flops all
  * peaks, nics and cores are outer.nics_per_node and cores_per_node. Measured
  * points follow what they were measured of, local copies the memory's
- * bandwidth; bytes are whole ones. Numbers of nodes and devices, and what has
+ * bandwidth; bytes are whole ones, told as people do too (6G). Numbers of nodes and devices, and what has
  * no part in time or in what fits (prices), are none of them; nor are cores of
  * devices that share none.
  *

@@ -290,24 +290,37 @@ static int64_t covered(const ir_repeat *r)
     return r->copies > 1 ? (int64_t)r->copies * r->length : 0;
 }
 
-/* The best stretch of copies of this length within [first, end). */
+/* The best stretch of copies of this length within [first, end), of those that
+ * cover more than `least`. */
 static ir_repeat try_length(ir_block_finder *f, int32_t first, int32_t end,
-                            int32_t length)
+                            int32_t length, int64_t least)
 {
     ir_repeat best = {0};
+    const int32_t shortest = (length + 3) / 4;
+    int32_t until = first; /* as far as nodes look like those further on */
     for (int32_t i = first; i + length < end; i++) {
         int32_t run = 0;
+        until = until > i ? until : i;
+        while (until + length < end &&
+               f->look[until] == f->look[until + length])
+            until++;
+        if (until - i < shortest || until - i + 2 * length <= least) {
+            i = until; /* no stretch begins before */
+            continue;
+        }
         memset(f->step, 0, (size_t)f->out->repeats.n * sizeof *f->step);
         while (i + run + length < end && ir_blocks_alike(f, i + run, length))
             run++;
         const stretch s = {first, end, i, run, length};
         ir_repeat r = {0};
-        if (run >= length)
+        if (run >= length && run + 2 * length > least)
             r = align(f, &s);
-        else if (run >= (length + 3) / 4)
+        else if (run < length && run >= shortest && 2 * length > least)
             r = align_two(f, &s);
-        if (covered(&r) > covered(&best))
+        if (covered(&r) > least) {
             best = r;
+            least = covered(&r);
+        }
         i += run;
     }
     return best;
@@ -341,9 +354,11 @@ static ir_repeat best_repeat(ir_block_finder *f, int32_t first, int32_t end)
         for (int32_t k = 0; k < n; k++) {
             if (tried(&so_far, length[k]))
                 continue;
-            ir_repeat r = try_length(f, first, end, length[k]);
-            if (covered(&r) > covered(&best) ||
-                (covered(&r) == covered(&best) && r.length < best.length))
+            /* a shorter one may cover as much */
+            const bool shorter = best.copies > 1 && length[k] < best.length;
+            ir_repeat r =
+                try_length(f, first, end, length[k], covered(&best) - shorter);
+            if (covered(&r) > 0)
                 best = r;
         }
     }

@@ -17,6 +17,7 @@ typedef struct entry {
     pthread_mutex_t busy;
     fs_arena *arena;           /* of what is found */
     ir_layers *layers;         /* NULL: nobody has asked */
+    ir_blocks *blocks;         /* likewise */
     search_marks *marks;       /* likewise */
     search_ranks *ranks;       /* likewise */
     search_partings *partings; /* likewise, of so many stages at most: */
@@ -63,7 +64,7 @@ static bool is_of(const entry *e, const ir_graph *graph,
 {
     const size_t bytes = (size_t)graph->nodes.n * sizeof *stage_of;
     return e->graph == graph && e->n_stages == n_stages &&
-           (n_stages == 0 || memcmp(e->stage_of, stage_of, bytes) == 0);
+           (n_stages <= 0 || memcmp(e->stage_of, stage_of, bytes) == 0);
 }
 
 /* Locked; made where there is none. */
@@ -102,6 +103,31 @@ const ir_layers *search_known_layers(search_known *known, const ir_graph *graph)
     }
     pthread_mutex_unlock(&e->busy);
     return e->layers;
+}
+
+/* An entry of its own: whoever asks may hold the graph's. */
+enum { OF_BLOCKS = -1 };
+
+const ir_blocks *search_known_blocks(search_known *known, const ir_graph *graph)
+{
+    entry *e = open_entry(known, graph, NULL, OF_BLOCKS);
+    if (!e->blocks) {
+        fs_arena *scratch = fs_arena_create();
+        ir_blocks found = {0};
+        ir_find_blocks(graph, scratch, &found);
+        found.node = fs_memdup(e->arena, found.node,
+                               (size_t)found.n_nodes * sizeof *found.node);
+        found.repeats.at =
+            fs_memdup(e->arena, found.repeats.at,
+                      (size_t)found.repeats.n * sizeof *found.repeats.at);
+        for (int32_t k = 0; k < found.repeats.n; k++)
+            found.repeats.at[k].scope =
+                fs_strdup(e->arena, found.repeats.at[k].scope);
+        e->blocks = fs_memdup(e->arena, &found, sizeof found);
+        fs_arena_destroy(scratch);
+    }
+    pthread_mutex_unlock(&e->busy);
+    return e->blocks;
 }
 
 const search_marks *search_known_marks(search_known *known,

@@ -4,6 +4,7 @@
 #ifndef FS_SEARCH_KNOWN_H
 #define FS_SEARCH_KNOWN_H
 
+#include "ir/blocks.h"
 #include "search/cuts/cut.h"
 #include "search/cuts/parting.h"
 #include "search/recipe/recipe_parts.h"
@@ -17,6 +18,8 @@ void search_known_destroy(search_known *known);
 /* Results live as long as `known`; so must the graph. Any thread may ask: who
  * is first finds it, others wait for that. */
 const ir_layers *search_known_layers(search_known *known,
+                                     const ir_graph *graph);
+const ir_blocks *search_known_blocks(search_known *known,
                                      const ir_graph *graph);
 /* The graph in stages, folded; NULL: that leaves out too little. */
 const search_view *search_known_view(search_known *known, const ir_graph *graph,

@@ -440,15 +440,25 @@ static void place_others(const cutter *c, int32_t *stage_of)
     place_rest(c, stage_of);
 }
 
+/* The last stage that begins at that rank or before; -1. */
+static int32_t stage_at(const int32_t *begin, int32_t n_stages, int32_t rank)
+{
+    int32_t low = 0, high = n_stages; /* begin[low - 1] <= rank < begin[high] */
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (begin[middle] <= rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low - 1;
+}
+
 static void place(const cutter *c, const int32_t *begin, int32_t n_stages,
                   int32_t *stage_of)
 {
-    for (int32_t v = 0; v < c->graph->nodes.n; v++) {
-        stage_of[v] = -1;
-        for (int32_t p = 0; c->moving[v] && p < n_stages; p++)
-            if (c->rank[v] >= begin[p])
-                stage_of[v] = p;
-    }
+    for (int32_t v = 0; v < c->graph->nodes.n; v++)
+        stage_of[v] = c->moving[v] ? stage_at(begin, n_stages, c->rank[v]) : -1;
     place_others(c, stage_of);
 }
 
@@ -473,10 +483,14 @@ static void add_blocks(cutter *c, const ir_blocks *blocks, const ir_repeat *r)
 
 static void find_blocks(cutter *c)
 {
-    ir_blocks blocks;
-    ir_find_blocks(c->graph, c->arena, &blocks);
-    for (int32_t k = 0; k < blocks.repeats.n; k++)
-        add_blocks(c, &blocks, &blocks.repeats.at[k]);
+    ir_blocks own = {0};
+    const bool shared = c->problem && c->problem->known;
+    const ir_blocks *all =
+        shared ? search_known_blocks(c->problem->known, c->graph) : &own;
+    if (!shared)
+        ir_find_blocks(c->graph, c->arena, &own);
+    for (int32_t k = 0; k < all->repeats.n; k++)
+        add_blocks(c, all, &all->repeats.at[k]);
 }
 
 /* Where block number k begins; behind the last one. */
