@@ -10,7 +10,7 @@
     "--batch 8 --dp 2 --tp 2 --pp 2 --zero 2 --micro-batches 2 --overlap "     \
     "--no-sharing --optimizer sgd -o \"$D/sound.json\""
 
-enum { COMPUTE, COMM, ALIGN = 256 };
+enum { COMPUTE, COMM, STEP, ALIGN = 256 };
 
 /* How a rank runs the collectives among tensor parallel ranks: on the compute
  * stream, as all others, with two buffers for what it gathers; or on a stream
@@ -158,8 +158,8 @@ static void follow(json_t *role, habit h)
         bool line = is(task, "kind", "box") && int_of(task, "comm") >= 0;
         if (line)
             stream = int_of(task, "comm") == 0 ? h.stream : COMPUTE;
-        else if (h.stream == COMPUTE && stream > COMM)
-            stream--;
+        else
+            stream -= (stream > STEP) + (stream > COMM && h.stream == COMPUTE);
         json_object_set_new(task, "stream", json_integer(stream));
         if (line && is(task, "phase", "forward") &&
             is(task, "box", "all-gather"))
@@ -171,6 +171,7 @@ static void follow(json_t *role, habit h)
                 h.buffers == 2 ? json_pack("[i, i]", 0, 0)
                                : json_pack("[i]", 0));
     }
+    json_array_remove(get(role, "streams"), STEP);
     if (h.stream == COMPUTE)
         json_array_remove(get(role, "streams"), COMM);
 }

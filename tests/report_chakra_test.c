@@ -433,10 +433,14 @@ static void draw(uint64_t *seed, int32_t k, totals *sum)
     const plan *p = hand_lower(g, c, s, k % 2, arena);
     plan_timing *timing = plan_timing_new(p, "test", arena);
     for (int32_t r = 0; r < p->n_roles; r++)
-        for (int32_t t = 0; t < p->roles[r].n_tasks; t++)
-            if (p->roles[r].tasks[t].channel < 0)
+        for (int32_t t = 0; t < p->roles[r].n_tasks; t++) {
+            const plan_task *task = &p->roles[r].tasks[t];
+            /* what may meet others on a link takes nothing */
+            if (task->channel < 0 &&
+                p->roles[r].streams[task->stream].kind != PLAN_STREAM_STEP)
                 timing->demand[r][t].total_s =
                     1e-6 * (double)fs_rand_below(seed, 50);
+        }
     check_plan(g, p, c, timing, sum);
     ir_graph_destroy(g);
     fs_arena_destroy(arena);

@@ -76,6 +76,63 @@ static void test_pairs(uint64_t seed)
     destroy(&b);
 }
 
+/* Does a collective of the backward pass wait for the kernel? */
+static bool is_reduced(const plan_role *role, int32_t kernel)
+{
+    for (int32_t k = kernel + 1; k < role->n_tasks; k++)
+        for (int32_t i = 0; i < role->tasks[k].n_in; i++)
+            if (role->tasks[k].comm >= 0 &&
+                role->tasks[k].phase == PLAN_BACKWARD &&
+                role->registers[role->tasks[k].in[i]].producer == kernel)
+                return true;
+    return false;
+}
+
+/* A collective at the step's end, of which, and of those in front of it, all
+ * inputs are made in the backward pass before that kernel runs. */
+static bool is_made_before(const plan_role *role, int32_t t, int32_t kernel)
+{
+    bool all = role->tasks[t].comm >= 0 && role->tasks[t].phase == PLAN_END;
+    for (int32_t k = 0; k <= t && all; k++) {
+        const plan_task *task = &role->tasks[k];
+        for (int32_t i = 0; i < task->n_in; i++) {
+            const int32_t maker = role->registers[task->in[i]].producer;
+            if (task->comm >= 0 && task->phase == PLAN_END)
+                all = all && maker >= 0 && maker < kernel &&
+                      role->tasks[maker].kind == PLAN_COMPUTE;
+        }
+    }
+    return all;
+}
+
+/* Sums are reduced while the backward pass goes on, though it has collectives
+ * of its own, which come later. */
+static void test_step(uint64_t seed)
+{
+    int32_t pairs = 0, apart = 0;
+    for (int32_t n = 0; n < 30; n++) {
+        bench b = overlapping(1, fs_rand_below(&seed, 1000) + 1);
+        const plan_role *role = &b.p->roles[0];
+        plan_demand *demand = b.timing->demand[0];
+        for (int32_t t = 0; t < role->n_tasks; t++)
+            for (int32_t k = 0; k < role->n_tasks; k++) {
+                if (role->tasks[t].kind != PLAN_COMPUTE ||
+                    role->tasks[t].phase != PLAN_BACKWARD ||
+                    !is_reduced(role, t) || !is_made_before(role, k, t))
+                    continue;
+                demand[t].total_s = demand[k].total_s = 1 * ms;
+                pairs++;
+                apart += iteration_s(&b, 0, false) > 1.5 * ms;
+                demand[t].total_s = demand[k].total_s = 0;
+            }
+        destroy(&b);
+    }
+    tap_ok(pairs > 20 && apart == 0,
+           "a sum is reduced beside the backward pass, before a collective of "
+           "that which it does not wait for (%d of %d pairs are apart)",
+           apart, pairs);
+}
+
 static void test_random(uint64_t seed)
 {
     int32_t faster = 0, too_slow = 0, other = 0, slower = 0;
@@ -102,6 +159,7 @@ int main(void)
 {
     const uint64_t seed = tap_seed(5);
     test_pairs(seed);
+    test_step(seed);
     test_random(seed);
     return tap_done();
 }

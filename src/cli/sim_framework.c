@@ -92,8 +92,9 @@ static void find_collectives(const plan *p, bool *any, bool *beside)
     *beside = false;
     for (int32_t r = 0; r < p->n_roles; r++)
         for (int32_t i = 0; i < p->roles[r].n_streams; i++)
-            *beside =
-                *beside || p->roles[r].streams[i].kind == PLAN_STREAM_COMM;
+            *beside = *beside ||
+                      p->roles[r].streams[i].kind == PLAN_STREAM_COMM ||
+                      p->roles[r].streams[i].kind == PLAN_STREAM_STEP;
 }
 
 /* What a kept tensor is to an optimizer; COST_SHARDED: nothing. */

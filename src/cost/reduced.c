@@ -1,9 +1,10 @@
 /* Frameworks that overlap reduce a gradient as soon as the last micro-batch's
- * backward pass has made it, in the order in which it makes them. A plan has
- * reductions of sums behind that pass, on a stream where what each micro-batch
- * reduces stands in front of them, so that none could begin before that ends.
+ * backward pass has made it, in the order in which it makes them, bucket by
+ * bucket. A plan has reductions of sums one by one, on a stream of their own.
  * What a framework leaves to wait for is the last bucket, which is full only
- * when the pass is over, and what the pass is too short for. */
+ * when the pass is over, and what the pass is too short for: that much is left
+ * of them, all of it in the last, whose gradient is there when the pass is
+ * over. */
 #include "config.h"
 #include "cost/reduced.h"
 
@@ -23,19 +24,23 @@ typedef struct sums {
     double pass_s;                  /* kernels of a backward pass */
     double beside_s;                /* collectives beside it, */
     double early_s, early_bytes;    /* of these reductions of gradients */
-    double behind_s, last_s, bytes; /* reductions behind it; the last one */
+    double behind_s, last_s, bytes; /* reductions of sums; the last one */
+    int32_t last;                   /* its task; -1: none */
 } sums;
 
 static sums sums_of(const ir_graph *graph, const plan_role *role,
                     const double *gradient_bytes, const plan_demand *demand)
 {
-    sums x = {0};
+    sums x = {.last = -1};
     for (int32_t i = 0; i < role->n_tasks; i++) {
         const plan_task *task = &role->tasks[i];
         const double s = demand[i].total_s;
         if (is_reduction(graph, task)) {
             x.behind_s += s;
-            x.last_s = s;
+            if (s > 0) {
+                x.last_s = s;
+                x.last = i;
+            }
             x.bytes += gradient_bytes[i];
         } else if (task->phase != PLAN_BACKWARD && task->phase != PLAN_WEIGHT)
             continue;
@@ -59,21 +64,25 @@ static void scale(plan_demand *d, double share)
     d->total_s *= share;
 }
 
-/* What waits behind the pass: reductions there, or, where the plan has none,
- * the first update. */
-static void wait_behind(const ir_graph *graph, const plan_role *role,
-                        const sums *x, double waits_s, plan_demand *demand)
+static void wait_in_last(const ir_graph *graph, const plan_role *role,
+                         const sums *x, double waits_s, plan_demand *demand)
 {
-    for (int32_t i = 0; i < role->n_tasks; i++) {
-        if (x->behind_s > 0 && is_reduction(graph, &role->tasks[i]))
-            scale(&demand[i], waits_s / x->behind_s);
-        if (x->behind_s > 0 || role->tasks[i].phase != PLAN_END ||
-            role->tasks[i].kind != PLAN_COMPUTE)
-            continue;
-        demand[i].launch_s += waits_s;
-        demand[i].total_s += waits_s;
-        return;
-    }
+    for (int32_t i = 0; i < role->n_tasks; i++)
+        if (is_reduction(graph, &role->tasks[i]))
+            scale(&demand[i], i == x->last ? waits_s / x->last_s : 0);
+}
+
+/* Where the plan has no reductions of sums, the first update waits. */
+static void wait_to_update(const plan_role *role, double waits_s,
+                           plan_demand *demand)
+{
+    for (int32_t i = 0; i < role->n_tasks; i++)
+        if (role->tasks[i].phase == PLAN_END &&
+            role->tasks[i].kind == PLAN_COMPUTE) {
+            demand[i].launch_s += waits_s;
+            demand[i].total_s += waits_s;
+            return;
+        }
 }
 
 static double part(double some, double all)
@@ -102,5 +111,8 @@ void cost_reduce_meanwhile(const cost_framework *framework,
     for (int32_t i = 0; i < role->n_tasks && held_s > 0; i++)
         if (gradient_bytes[i] > 0 && role->tasks[i].phase != PLAN_END)
             scale(&demand[i], 1 - held_s / x.early_s);
-    wait_behind(graph, role, &x, waits_s + held_s, demand);
+    if (x.last >= 0)
+        wait_in_last(graph, role, &x, waits_s + held_s, demand);
+    else
+        wait_to_update(role, waits_s + held_s, demand);
 }

@@ -160,6 +160,7 @@ static double sample_seconds(const exec_rank *rank, const exec_sample *s,
     int64_t wall = s->end_ns - s->start_ns;
     if (wall < 0)
         wall = 0;
+    wall -= (int64_t)((double)wall * s->beside);
     bool own = rank->world->oversubscribed && !load && s->busy_ns < wall;
     return (double)(own ? s->busy_ns : wall) * 1e-9;
 }

@@ -3,6 +3,7 @@
 #ifndef FS_EXEC_RANK_H
 #define FS_EXEC_RANK_H
 
+#include "exec/alone.h"
 #include "exec/loader.h"
 #include "exec/transfer.h"
 #include "kernels/kernel.h"
@@ -14,6 +15,7 @@ typedef struct exec_sample {
     int64_t start_ns, end_ns;
     int64_t busy_ns; /* this rank's own work on it: CPU time of a kernel, time
                         spent progressing a transfer */
+    float beside;    /* share of the time that the rank had for others */
 } exec_sample;
 
 typedef struct exec_task {
@@ -35,6 +37,7 @@ typedef struct exec_task {
 /* A stream's task in flight. */
 typedef struct exec_flight {
     int64_t ready_ns, start_ns, busy_ns;
+    int64_t alone;   /* exec_alone_begin */
     int64_t free_ns; /* when the stream's last task completed */
 } exec_flight;
 
@@ -57,8 +60,9 @@ typedef struct exec_rank {
     const ir_mesh *mesh;
     char *memory; /* role->arena_bytes */
     plan_actors *actors;
-    exec_task *tasks;            /* [role->n_tasks] */
-    exec_flight *flight;         /* [role->n_streams] */
+    exec_task *tasks;    /* [role->n_tasks] */
+    exec_flight *flight; /* [role->n_streams] */
+    exec_alone alone;
     int64_t *made_ns, *freed_ns; /* [role->n_registers] last piece completed,
                                     last read */
     exec_loader *loader;

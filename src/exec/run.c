@@ -77,6 +77,7 @@ static void run_compute(exec_rank *rank, int32_t stream, exec_task *t)
     int64_t start = own_now_ns(rank);
     run_kernel(rank, stream, t);
     rank->flight[stream].busy_ns = own_now_ns(rank) - start;
+    exec_alone_compute(&rank->alone, rank->flight[stream].busy_ns);
 }
 
 static void start_load(exec_rank *rank, int32_t stream, exec_task *t)
@@ -180,7 +181,10 @@ static void complete(exec_rank *rank, int32_t stream, int32_t task)
     exec_flight *flight = &rank->flight[stream];
     int64_t step = rank->actors->cursor[stream].step;
     int64_t now = fs_now_ns();
-    exec_sample sample = {flight->start_ns, now, flight->busy_ns};
+    const exec_sample sample = {flight->start_ns, now, flight->busy_ns,
+                                exec_alone_end(&rank->alone, t->task,
+                                               flight->alone, flight->start_ns,
+                                               now)};
     t->sample[t->fired++ % EXEC_SAMPLES] = sample;
     trace_task(rank, stream, task, flight, now);
     for (int32_t i = 0; i < rank->n_captures; i++)
@@ -227,6 +231,7 @@ static void fire(exec_rank *rank, int32_t stream, exec_task *t)
     plan_actor_fire(rank->actors, stream);
     flight->ready_ns = find_ready(rank, t->task);
     flight->start_ns = fs_now_ns();
+    flight->alone = exec_alone_begin(&rank->alone, t->task, flight->start_ns);
     switch (t->task->kind) {
     case PLAN_COMPUTE:
         run_compute(rank, stream, t);

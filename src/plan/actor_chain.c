@@ -140,21 +140,12 @@ static bool go_on(chaining *c, int32_t t)
     return true;
 }
 
-/* Beside the stream, after the last firing of a section, may come what runs
- * once per step, and that keeps no place. */
-static bool may_leave(const chaining *c)
-{
-    return c->at_end[1] >= 0 && c->last && c->a->tasks[c->at_end[1]].next < 0;
-}
-
 /* Neither stream could go on before both have come to the end. */
 static bool may_end(const chaining *c)
 {
     const int32_t next = c->a->tasks[c->at_end[0]].next;
-    if (c->end_ns[1] == c->end_ns[0])
+    if (c->end_ns[1] <= c->end_ns[0])
         return true;
-    if (c->end_ns[1] < c->end_ns[0])
-        return !may_leave(c);
     for (int32_t i = 0; next >= 0 && i < c->a->uses[next].n_in; i++) {
         const plan_actor_register *r = &c->a->registers[chain_ins(c, next)[i]];
         if (r->producer == c->at_end[1] && !chain_once(r))
@@ -198,9 +189,7 @@ static void list_program(chaining *c, int32_t section)
 
 static const plan_chain *chain_from(chaining *c, int32_t head, int32_t variant)
 {
-    /* What runs once per step beside the stream keeps no place. */
-    if (c->paces->demand_ps[head] == 0 ||
-        (c->beside >= 0 && plan_phase_once(c->role->tasks[head].phase)))
+    if (c->paces->demand_ps[head] == 0)
         return NULL;
     list_program(c, plan_task_section(c->role, &c->role->tasks[head]));
     c->first = variant & 2;
@@ -238,7 +227,7 @@ static chaining *begin(const plan_actors *a, const plan_paces *paces,
         .arena = arena,
         .stream = stream,
         .beside = beside,
-        .quiet = -1,
+        .quiet = {-1, -1},
         .section = -1,
         .of = fs_new(arena, const plan_chain *, n_heads),
         .looked = fs_new(arena, bool, n_heads),
@@ -258,13 +247,20 @@ static chaining *begin(const plan_actors *a, const plan_paces *paces,
     return c;
 }
 
-/* Does nothing slow the stream but what the one beside it runs? */
-static bool is_slowed_by(const plan_actors *a, int32_t stream, int32_t beside)
+static bool communicates(const plan_role *role, int32_t stream)
 {
-    const plan_task *tasks = a->role->tasks;
-    for (int32_t t = 0; t < a->role->n_tasks; t++)
-        if (tasks[t].comm >= 0 && tasks[t].stream != stream &&
-            tasks[t].stream != beside)
+    for (int32_t t = 0; t < role->n_tasks; t++)
+        if (role->tasks[t].comm >= 0 && role->tasks[t].stream == stream)
+            return true;
+    return false;
+}
+
+/* Are there no collectives but those that these run? */
+static bool is_all(const plan_role *role, int32_t stream, int32_t beside,
+                   int32_t step)
+{
+    for (int32_t s = 0; s < role->n_streams; s++)
+        if (s != stream && s != beside && s != step && communicates(role, s))
             return false;
     return true;
 }
@@ -274,16 +270,21 @@ plan_chains *plan_chains_create(const plan_actors *a, const plan_paces *paces,
 {
     const int32_t stream = one_of_kind(a->role, PLAN_STREAM_COMPUTE);
     const int32_t beside = one_of_kind(a->role, PLAN_STREAM_COMM);
+    const int32_t step = one_of_kind(a->role, PLAN_STREAM_STEP);
     const bool slowed = paces->beside_rate != PLAN_RATE_FULL;
     if (stream < 0 || !sections_ascend(a, arena) ||
-        (slowed && !is_slowed_by(a, stream, beside)))
+        ((slowed || paces->shares) && !is_all(a->role, stream, beside, step)))
         return NULL;
     plan_chains *chains = fs_new(arena, plan_chains, 1);
     chains->alone = begin(a, paces, stream, -1, arena);
-    if (slowed && beside >= 0)
-        chains->alone->quiet = beside;
     if (beside >= 0 && a->leader[beside] == stream)
         chains->pairs = begin(a, paces, stream, beside, arena);
+    if (slowed || (paces->shares && communicates(a->role, stream))) {
+        chains->alone->quiet[0] = beside;
+        chains->alone->quiet[1] = step;
+    }
+    if ((slowed || paces->shares) && chains->pairs)
+        chains->pairs->quiet[0] = step;
     return chains;
 }
 
@@ -345,6 +346,7 @@ bool plan_chains_serve(const plan_chains *chains, const plan_actors *a,
     const chaining *c = chains->alone;
     return runs_the_same(c->a, a) &&
            c->paces->beside_rate == paces->beside_rate &&
+           c->paces->shares == paces->shares &&
            same_bytes(c->paces->demand_ps, paces->demand_ps, a->role->n_tasks,
                       sizeof *paces->demand_ps) &&
            sections_ascend(a, scratch);
@@ -380,15 +382,35 @@ static bool is_idle_beside(const plan_actors *a, int32_t beside,
     return !its->busy && its->slot == c->slot && its->step == c->step;
 }
 
-/* Is it idle until the stream that stands here has gone on, which passes no
- * task that keeps a place? */
-static bool is_quiet(const plan_actors *a, int32_t stream, const plan_cursor *c)
+/* Does it wait for what the chain, or what stands behind that on its streams,
+ * makes? */
+static bool waits_for(const plan_actors *a, const plan_cursor *its,
+                      const plan_chain *chain, int32_t stream)
 {
-    const plan_cursor *its = &a->cursor[stream];
+    const plan_actor_uses *task = &a->uses[its->task];
+    for (int32_t i = 0; i < task->n_in; i++) {
+        const int32_t reg = a->in_out[task->first + i];
+        const int32_t producer = a->registers[reg].producer;
+        if (producer >= 0 && !plan_actor_may_read(a, its, reg) &&
+            (a->role->tasks[producer].stream == stream ||
+             a->role->tasks[producer].stream == chain->beside))
+            return true;
+    }
+    return false;
+}
+
+/* Is it idle until the chain's stream, which stands here and passes no task
+ * that keeps a place, has gone on? */
+static bool is_quiet(const plan_actors *a, int32_t quiet,
+                     const plan_chain *chain, int32_t stream)
+{
+    const plan_cursor *its = &a->cursor[quiet], *c = &a->cursor[stream];
     if (its->task < 0)
         return true;
-    if (its->busy || !a->tasks[its->task].keeps_place)
+    if (its->busy)
         return false;
+    if (!a->tasks[its->task].keeps_place)
+        return waits_for(a, its, chain, stream);
     if (its->step != c->step)
         return its->step > c->step;
     return its->slot != c->slot ? its->slot > c->slot : its->task > c->task;
@@ -409,8 +431,10 @@ bool plan_actor_chain_ready(const plan_actors *a, int32_t stream,
         (a->cursor[chain->beside].task != chain->first_beside ||
          !is_idle_beside(a, chain->beside, c)))
         return false;
-    if (chain->quiet >= 0 && !is_quiet(a, chain->quiet, c))
-        return false;
+    for (int32_t i = 0; i < PLAN_CHAIN_QUIET; i++)
+        if (chain->quiet[i] >= 0 &&
+            !is_quiet(a, chain->quiet[i], chain, stream))
+            return false;
     for (int32_t i = 0; i < chain->n_reads; i++)
         if (!plan_actor_may_read(a, c, chain->reads[i]))
             return false;

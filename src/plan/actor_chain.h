@@ -14,6 +14,8 @@
 
 #include "plan/actor.h"
 
+enum { PLAN_CHAIN_QUIET = 2 };
+
 typedef struct plan_chain_use {
     int32_t reg, n; /* consumers: that let go in it, or are left behind it */
     int64_t bytes;  /* that go with the piece, if another stream might have been
@@ -35,7 +37,8 @@ typedef struct plan_chain {
     int32_t next;   /* the one behind them on its stream, or -1 */
     int32_t beside; /* the other stream of a pair, or -1, */
     int32_t first_beside, next_beside; /* of its tasks, the one behind those */
-    int32_t quiet; /* the stream on which nothing may run meanwhile, or -1 */
+    int32_t quiet[PLAN_CHAIN_QUIET];   /* streams on which nothing may run
+                                          meanwhile; -1: none */
     int32_t n_reads, n_writes, n_inner, n_made, n_read;
     int32_t *reads, *writes; /* what others than the head need too */
     int32_t *inner;          /* pieces that are made and let go of in it */
@@ -49,7 +52,9 @@ typedef struct plan_chains plan_chains;
 /* What tasks of a role take. */
 typedef struct plan_paces {
     const int64_t *demand_ps; /* [tasks] each alone; what shares anything with
-                                 others, and so is part of no chain, has 0 */
+                                 other roles, and so is part of no chain, has 0
+                                 */
+    bool shares; /* collectives of its streams share links with each other */
     int64_t beside_rate; /* of computing beside a collective (plan/pace.h) */
 } plan_paces;
 

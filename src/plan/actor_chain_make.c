@@ -2,6 +2,8 @@
 #include "config.h"
 #include "plan/actor_chain_parts.h"
 
+#include <string.h>
+
 #include <stdlib.h>
 
 /* ---- what it touches ---- */
@@ -276,7 +278,7 @@ plan_chain *chain_make(chaining *c)
     chain->n = c->members.n;
     chain->next = c->a->tasks[c->at_end[0]].next;
     chain->beside = chain->first_beside = chain->next_beside = -1;
-    chain->quiet = c->quiet;
+    memcpy(chain->quiet, c->quiet, sizeof chain->quiet);
     for (int32_t k = chain->n - 1; k >= 0 && c->at_end[1] >= 0; k--)
         if (chain_is_beside(c, c->members.at[k].task))
             chain->first_beside = c->members.at[k].task;

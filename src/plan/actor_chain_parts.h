@@ -19,13 +19,14 @@ typedef struct chaining {
     /* The group that chains are made of: a compute stream, and maybe one that
      * keeps its place beside it (else -1). */
     int32_t stream, beside;
-    int32_t quiet; /* stream that must be while chains of `stream` run, or -1 */
-    const plan_chain **of; /* [tasks * PLAN_CHAIN_VARIANTS] */
-    bool *looked;          /* for that one */
-    bool *lone;            /* [registers] the group alone makes and reads it */
-    int32_t *last_use[2];  /* [registers] the last reader in the section, on
-                              the stream and beside it */
-    bool first, last;      /* firing of the step */
+    int32_t quiet[PLAN_CHAIN_QUIET]; /* streams that must be while chains of
+                                        the group run; -1: none */
+    const plan_chain **of;           /* [tasks * PLAN_CHAIN_VARIANTS] */
+    bool *looked;                    /* for that one */
+    bool *lone;           /* [registers] the group alone makes and reads it */
+    int32_t *last_use[2]; /* [registers] the last reader in the section, on
+                             the stream and beside it */
+    bool first, last;     /* firing of the step */
     int32_t section;
     FS_VEC(int32_t) program; /* the group's tasks of it, */
     int32_t *place;          /* [tasks] where each of them stands there */

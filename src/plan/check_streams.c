@@ -132,7 +132,7 @@ static void check_channels(const stream_check *x)
     }
 }
 
-/* The stream on which a task runs; collectives may have one of their own. */
+/* The stream on which a task runs; collectives may have some of their own. */
 static bool runs_on(const plan_task *task, const plan_stream *s)
 {
     switch (task->kind) {
@@ -140,7 +140,9 @@ static bool runs_on(const plan_task *task, const plan_stream *s)
         return s->kind == PLAN_STREAM_COMPUTE;
     case PLAN_BOX:
         return s->kind == PLAN_STREAM_COMPUTE ||
-               (s->kind == PLAN_STREAM_COMM && task->comm >= 0);
+               (task->comm >= 0 &&
+                s->kind == (plan_phase_once(task->phase) ? PLAN_STREAM_STEP
+                                                         : PLAN_STREAM_COMM));
     case PLAN_LOAD:
         return s->kind == PLAN_STREAM_LOAD;
     case PLAN_SEND:

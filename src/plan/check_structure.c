@@ -121,12 +121,23 @@ static bool check_pipeline(plan_checking *c)
 
 /* ---- communicators, channels, the ranks of roles ---- */
 
-/* One per pass of the schedule and axes of a stage. */
+static bool has_step_stream(const plan *p)
+{
+    for (int32_t r = 0; r < p->n_roles; r++)
+        for (int32_t i = 0; i < p->roles[r].n_streams; i++)
+            if (p->roles[r].streams[i].kind == PLAN_STREAM_STEP)
+                return true;
+    return false;
+}
+
+/* One per pass of the schedule and axes of a stage, and one for what runs once
+ * per step on a stream of its own. */
 static void check_comms(plan_checking *c)
 {
     const plan *p = c->p;
     const plan_strategy *s = p->strategy;
-    int32_t passes = plan_schedule_find(s->schedule)->passes;
+    const int32_t most =
+        plan_schedule_find(s->schedule)->passes * (has_step_stream(p) ? 2 : 1);
     int32_t *last = fs_new(c->scratch, int32_t, s->n_stages << IR_MAX_MESH);
     int32_t *alike = fs_new(c->scratch, int32_t, s->n_stages << IR_MAX_MESH);
     for (int32_t i = 0; i < p->n_comms; i++) {
@@ -139,7 +150,7 @@ static void check_comms(plan_checking *c)
             continue;
         }
         int32_t at = (int32_t)((uint32_t)stage << IR_MAX_MESH | axes);
-        if (++alike[at] > passes)
+        if (++alike[at] > most)
             BAD(c, "communicators %d and %d are both of axes %s of stage %d",
                 last[at], i, plan_axes_text(axes, c->scratch), stage);
         last[at] = i;

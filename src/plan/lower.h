@@ -57,7 +57,8 @@ typedef struct lower_channel {
 typedef struct lower_comm {
     int32_t stage;
     uint32_t axes;
-    int32_t pass; /* whose streams issue on it */
+    int32_t pass; /* whose streams issue on it, */
+    bool once;    /* and that of what runs once per step, if it has one */
 } lower_comm;
 
 typedef struct lowering {

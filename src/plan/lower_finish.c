@@ -74,8 +74,9 @@ static plan_stream_kind stream_kind(const lowering *l, const plan_task *task)
         return PLAN_STREAM_LOAD;
     if (task->channel >= 0)
         return task->kind == PLAN_SEND ? PLAN_STREAM_SEND : PLAN_STREAM_RECV;
-    return l->options->overlap && task->comm >= 0 ? PLAN_STREAM_COMM
-                                                  : PLAN_STREAM_COMPUTE;
+    if (!l->options->overlap || task->comm < 0)
+        return PLAN_STREAM_COMPUTE;
+    return plan_phase_once(task->phase) ? PLAN_STREAM_STEP : PLAN_STREAM_COMM;
 }
 
 static int32_t add_stream(plan_role *role, plan_stream_kind kind,
@@ -116,7 +117,8 @@ static void make_streams(lowering *l, plan_role *role)
     int32_t *of_channel = fs_new(l->scratch, int32_t, l->channels.n);
 
     role->streams =
-        fs_new(l->arena, plan_stream, 3 * PLAN_PASSES + l->channels.n);
+        fs_new(l->arena, plan_stream,
+               (PLAN_STREAM_LOAD + 1) * PLAN_PASSES + l->channels.n);
     for (int32_t kind = 0; kind <= PLAN_STREAM_LOAD; kind++)
         for (int32_t pass = 0; pass < l->pipe.schedule->passes; pass++)
             add_stream_of(l, role, (plan_stream_kind)kind, pass);

@@ -110,11 +110,14 @@ static int32_t find_channel(lowering *l, int32_t from, int32_t to,
 static int32_t find_comm(lowering *l, int32_t stage, const plan_task *task)
 {
     const lower_comm due = {stage, task->box.axes,
-                            plan_schedule_pass(l->pipe.schedule, task->phase)};
+                            plan_schedule_pass(l->pipe.schedule, task->phase),
+                            l->options->overlap &&
+                                plan_phase_once(task->phase)};
 
     for (int32_t c = 0; c < l->comms.n; c++)
         if (l->comms.at[c].stage == due.stage &&
-            l->comms.at[c].axes == due.axes && l->comms.at[c].pass == due.pass)
+            l->comms.at[c].axes == due.axes &&
+            l->comms.at[c].pass == due.pass && l->comms.at[c].once == due.once)
             return c;
     fs_push(l->scratch, &l->comms, due);
     return l->comms.n - 1;

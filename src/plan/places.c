@@ -40,9 +40,7 @@ void plan_stream_leaders(const plan_role *role, int32_t *leader)
 bool plan_task_keeps_place(const plan_role *role, const int32_t *leader,
                            int32_t task)
 {
-    const plan_task *t = &role->tasks[task];
-
-    return leader[t->stream] >= 0 && !plan_phase_once(t->phase);
+    return leader[role->tasks[task].stream] >= 0;
 }
 
 /* ---- places ---- */

@@ -7,7 +7,7 @@
  * all that stands before it. So what stands before it in the program is done
  * when it starts, and it is done before the first compute task that reads what
  * it, or a later one of its stream, makes. What runs once per step (phases
- * BEGIN and END) fires as soon as its data are there. */
+ * BEGIN and END) has a stream where it fires as soon as its data are there. */
 #ifndef FS_PLAN_PLACES_H
 #define FS_PLAN_PLACES_H
 

@@ -29,7 +29,9 @@ const char *plan_phase_name(plan_phase phase);
 
 typedef enum plan_stream_kind {
     PLAN_STREAM_COMPUTE,
-    PLAN_STREAM_COMM, /* collectives, when they may overlap compute */
+    PLAN_STREAM_COMM, /* collectives, when they may overlap compute: those of
+                         micro-batches, */
+    PLAN_STREAM_STEP, /* those that run once per step */
     PLAN_STREAM_LOAD,
     PLAN_STREAM_SEND, /* one per channel */
     PLAN_STREAM_RECV  /* one per channel */

@@ -4,8 +4,8 @@
 #include <float.h>
 #include <string.h>
 
-static const char *const stream_names[] = {"compute", "comm", "load", "send",
-                                           "recv"};
+static const char *const stream_names[] = {"compute", "comm", "step",
+                                           "load",    "send", "recv"};
 static const char *const bytes_names[PLAN_BYTES_KINDS] = {
     "param", "state", "const", "gradient", "activation", "scratch"};
 

@@ -71,8 +71,9 @@ static int32_t count_alike(const plan *p, const plan_channel *channel)
 const char *report_stream_name(const plan *p, int32_t rank, int32_t stream,
                                fs_arena *arena)
 {
-    static const char *const names[] = {"compute", "collectives", "load",
-                                        "send to", "receive from"};
+    static const char *const names[] = {
+        "compute", "collectives", "collectives of the step",
+        "load",    "send to",     "receive from"};
     const plan_role *role = plan_role_of_rank(p, rank);
     const plan_stream *s = &role->streams[stream];
     const char *name = names[s->kind];

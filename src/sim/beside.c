@@ -16,7 +16,8 @@ struct sim_beside {
 static bool has_own_stream(const plan_role *role)
 {
     for (int32_t i = 0; i < role->n_streams; i++)
-        if (role->streams[i].kind == PLAN_STREAM_COMM)
+        if (role->streams[i].kind == PLAN_STREAM_COMM ||
+            role->streams[i].kind == PLAN_STREAM_STEP)
             return true;
     return false;
 }

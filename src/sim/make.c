@@ -207,14 +207,18 @@ static plan_paces *paces_of(const simulation *s, int32_t r)
     const bool *own = own_lines(s, r);
     plan_paces *paces = fs_new(s->arena, plan_paces, 1);
     int64_t *demand_ps = fs_new(s->arena, int64_t, role->n_tasks);
+    bool shares = false;
     for (int32_t t = 0; t < role->n_tasks; t++) {
         const sim_task *task = &s->tasks[r][t];
-        if (!task->on_core &&
-            (task->line < 0 || (task->line < s->p->n_comms && own[task->line] &&
-                                !s->shared[task->line])))
-            demand_ps[t] = task->demand_ps;
+        const bool on_line = task->line >= 0;
+        if (task->on_core ||
+            (on_line && (task->line >= s->p->n_comms || !own[task->line] ||
+                         s->shared[task->line] == SIM_WITH_OTHERS)))
+            continue;
+        demand_ps[t] = task->demand_ps;
+        shares |= on_line && s->shared[task->line] == SIM_WITH_ROLE;
     }
-    *paces = (plan_paces){demand_ps, sim_beside_slowest(s, r)};
+    *paces = (plan_paces){demand_ps, shares, sim_beside_slowest(s, r)};
     return paces;
 }
 

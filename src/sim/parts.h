@@ -81,7 +81,7 @@ typedef struct simulation {
     FS_VEC(int32_t) running; /* streams whose job shares cores */
     bool cores_change;       /* since their rates were set */
     sim_flows *flows;        /* of lines */
-    bool *shared;            /* [lines] may it meet others on a link? */
+    sim_sharing *shared;     /* [lines] whom it may meet on a link */
     bool flows_change;
     int32_t *touched, n_touched; /* roles: heads may have become ready, */
     uint64_t *woken;             /* [roles] those of these streams */

@@ -167,16 +167,24 @@ static void cross_channel(routing *r, int32_t index)
 
 /* ---- links that are alike ---- */
 
-/* Can two of its lines be at work at once? */
-static bool is_shared(const routing *r, const crossings *x)
+static int64_t role_of(int64_t user)
 {
-    for (int32_t i = 0; i < x->at.n; i++) {
+    return user >> 32;
+}
+
+/* Can two of its lines be at work at once, and whose are they? */
+static sim_sharing sharing_of(const routing *r, const crossings *x)
+{
+    sim_sharing most = SIM_UNSHARED;
+    for (int32_t i = 0; i < x->at.n && x->at.n > 1; i++) {
         const int64_t user = r->user[x->at.at[i].line];
-        if (x->at.n > 1 &&
-            (user == SEVERAL || user != r->user[x->at.at[0].line]))
-            return true;
+        const int64_t first = r->user[x->at.at[0].line];
+        if (user == SEVERAL || role_of(user) != role_of(first))
+            return SIM_WITH_OTHERS;
+        if (user != first)
+            most = SIM_WITH_ROLE;
     }
-    return false;
+    return most;
 }
 
 static int by_crossings(const void *a, const void *b)
@@ -199,7 +207,7 @@ static int32_t sort_links(routing *r)
     for (int32_t i = 0; i < n_links; i++) {
         crossings *x = &r->crossed[i];
         const double bps = hw_links_bps(r->links)[i];
-        if (is_shared(r, x)) {
+        if (sharing_of(r, x) != SIM_UNSHARED) {
             x->bps = bps;
             x->hash = fs_hash(0, x->at.at, (size_t)x->at.n * sizeof *x->at.at);
             r->crossed[n++] = *x;
@@ -221,19 +229,22 @@ static int32_t sort_links(routing *r)
 /* ---- flows ---- */
 
 static sim_flows *make_flows(routing *r, int32_t n_links, fs_arena *arena,
-                             bool *shared)
+                             sim_sharing *shared)
 {
     double *bps = fs_new(r->arena, double, n_links);
     int32_t *n_uses = fs_new(r->arena, int32_t, r->n_lines);
     sim_use **uses = fs_new(r->arena, sim_use *, r->n_lines);
     for (int32_t i = 0; i < n_links; i++) {
+        const sim_sharing its = sharing_of(r, &r->crossed[i]);
         bps[i] = r->crossed[i].bps;
-        for (int32_t k = 0; k < r->crossed[i].at.n; k++)
-            n_uses[r->crossed[i].at.at[k].line]++;
+        for (int32_t k = 0; k < r->crossed[i].at.n; k++) {
+            const int32_t line = r->crossed[i].at.at[k].line;
+            n_uses[line]++;
+            shared[line] = its > shared[line] ? its : shared[line];
+        }
     }
     for (int32_t i = 0; i < r->n_lines; i++) {
         uses[i] = fs_new(r->arena, sim_use, n_uses[i]);
-        shared[i] = n_uses[i] > 0;
         n_uses[i] = 0;
     }
     for (int32_t i = 0; i < n_links; i++)
@@ -249,7 +260,7 @@ static sim_flows *make_flows(routing *r, int32_t n_links, fs_arena *arena,
 }
 
 sim_flows *sim_routes_make(const plan *p, const hw_cluster *cluster,
-                           fs_arena *arena, bool **shared)
+                           fs_arena *arena, sim_sharing **shared)
 {
     routing r = {.p = p,
                  .arena = fs_arena_create(),
@@ -266,7 +277,7 @@ sim_flows *sim_routes_make(const plan *p, const hw_cluster *cluster,
         cross_comm(&r, cluster, i);
     for (int32_t i = 0; i < p->n_channels; i++)
         cross_channel(&r, i);
-    *shared = fs_new(arena, bool, r.n_lines);
+    *shared = fs_new(arena, sim_sharing, r.n_lines);
     const int32_t n_links = sort_links(&r);
     sim_flows *flows = make_flows(&r, n_links, arena, *shared);
     fs_arena_destroy(r.arena);
