@@ -384,6 +384,31 @@ static void test_bad_path(void)
     ir_graph_destroy(g);
 }
 
+/* What firing takes stands in each task of a prediction once, and beside what a
+ * run measured of it. */
+static void test_firing(const ir_graph *g, const plan *p)
+{
+    const double firing_s = 1e-6;
+    hw_cluster *usual = make_cluster(2, 1), *more = make_cluster(2, 1);
+    more->groups[0].firing_s = firing_s;
+    const cost_model *model = cost_model_create(more, arena);
+    const plan_timing *a =
+        cost_timing(cost_model_create(usual, arena), g, p, arena);
+    plan_timing *b = cost_timing(model, g, p, arena);
+    plan_timing *measured = plan_timing_new(p, "measured", arena);
+    cost_timing_meet(model, p, measured);
+    for (int32_t r = 0; r < p->n_roles; r++)
+        for (int32_t t = 0; t < p->roles[r].n_tasks; t++) {
+            const plan_demand *x = &a->demand[r][t], *y = &b->demand[r][t];
+            tap_near(y->total_s - x->total_s, firing_s, 1e-9,
+                     "role %d, task %d: longer by a firing", r, t);
+            tap_near(y->launch_s - x->launch_s, firing_s, 1e-9,
+                     "which is of its launch");
+            tap_near(measured->demand[r][t].launch_s, firing_s, 1e-9,
+                     "and not of what was measured");
+        }
+}
+
 /* Two stages of two devices by hand: one task of each kind. */
 static void test_timing(void)
 {
@@ -440,6 +465,7 @@ static void test_timing(void)
              "a send costs the move; two senders share the node's way out");
     tap_near(t->demand[1][0].total_s, t->demand[0][3].total_s, 0,
              "a receive costs what its send does");
+    test_firing(g, &p);
     ir_graph_destroy(g);
 }
 

@@ -91,6 +91,8 @@ int main(void)
                group->device.fp32_flops);
         tap_ok(group->device.memory_bps > 1e7, "memory moves: %.3g bytes/s",
                group->device.memory_bps);
+        tap_ok(group->firing_s > 0 && group->firing_s < 1e-5,
+               "firing a task takes the runtime %.3g s", group->firing_s);
         tap_ok(group->inner.bandwidth_bps > 0 && group->inner.latency_s > 0,
                "links have figures before they are measured");
     }

@@ -153,6 +153,7 @@ static void refuse_figure(const char *figure, const char *value)
     c->groups[0].device.usd_per_h = 1;
     c->groups[0].device.price_source = "somebody";
     c->groups[0].device.fp16_flops = 1e12;
+    c->groups[0].firing_s = 1e-7;
     json_t *root = hw_cluster_to_json(c);
     char *text = json_dumps(root, JSON_COMPACT);
     char *at = strstr(text, fs_printf(arena, "\"%s\":", figure));
@@ -168,8 +169,8 @@ static void refuse_figure(const char *figure, const char *value)
 static void test_figures(void)
 {
     static const char *const from_zero[] = {
-        "latency_s",  "launch_s",   "turn_s",    "fp32_flops",
-        "tf32_flops", "bf16_flops", "fp16_flops"};
+        "latency_s",  "launch_s",   "turn_s",     "firing_s",
+        "fp32_flops", "tf32_flops", "bf16_flops", "fp16_flops"};
     static const char *const others[] = {
         "bandwidth_bps",     "memory_bytes", "memory_bps",        "work",
         "matmul_efficiency", "seconds",      "memory_efficiency", "usd_per_h"};

@@ -80,7 +80,8 @@ static fs_status measure_alone(cli *c, const exec_probe_options *options,
 /* ---- on a rank: within steps of plans ---- */
 
 /* What the tasks of a rank add up to in a step. */
-static double own_seconds(const plan *p, const plan_timing *measured)
+static double own_seconds(const plan *p, const plan_timing *measured,
+                          double firing_s)
 {
     const plan_role *role = &p->roles[0];
     double sum = 0;
@@ -89,7 +90,7 @@ static double own_seconds(const plan *p, const plan_timing *measured)
         const double times =
             plan_phase_once(task->phase) ? 1 : p->micro_batches;
         if (task->kind != PLAN_LOAD)
-            sum += times * measured->demand[0][t].total_s;
+            sum += times * (measured->demand[0][t].total_s + firing_s);
     }
     return sum;
 }
@@ -153,8 +154,9 @@ static fs_status run_plan(cli *c, const cli_plan *p, int32_t pass,
             alone ? step_sample(c, p, HW_PROCESS, process_bytes(p, &result),
                                 &result, pass)
                   : step_sample(c, p, HW_PACE,
-                                own_seconds(p->plan, result.measured), &result,
-                                pass);
+                                own_seconds(p->plan, result.measured,
+                                            p->cluster->groups[0].firing_s),
+                                &result, pass);
         if (status == FS_OK && (alone || tells_pace(p)))
             status = keep_samples((void *)k, &of_step, 1, &c->err);
     }

@@ -157,7 +157,8 @@ static double deviation_of(const hw_point *point)
 static bool is_link(const hw_point *point)
 {
     return strcmp(point->what, HW_PING) == 0 ||
-           strcmp(point->what, HW_TURN) == 0;
+           strcmp(point->what, HW_TURN) == 0 ||
+           strcmp(point->what, HW_FIRING) == 0;
 }
 
 /* Links first: there are few, and each plan stands on them. */
@@ -267,6 +268,16 @@ static const char *spread_text(cli *c, double spread)
                : fs_printf(c->arena, "deviation %.1f %%", 100 * spread);
 }
 
+static const char *firing_text(cli *c, const hw_group *group)
+{
+    char text[32];
+    if (group->firing_s <= 0)
+        return "not measured";
+    return fs_printf(c->arena, "%s of the runtime's beside each task, %s",
+                     fs_human_seconds(text, group->firing_s),
+                     spread_text(c, link_spread(&group->device, HW_FIRING)));
+}
+
 static const char *turn_text(cli *c, const hw_group *group)
 {
     char text[32];
@@ -324,6 +335,7 @@ static void tell(cli *c, const hw_cluster *cluster, const cli_machine *machine)
                   fs_human_seconds(a, group->inner.latency_s),
                   fs_human_bytes(b, group->inner.bandwidth_bps),
                   spread_text(c, pings)));
+    row(&t, "firing", firing_text(c, group));
     row(&t, "more ranks than cores", turn_text(c, group));
     row(&t, "kernels", deviation_text(c->arena, &n));
     if (!c->args.json)

@@ -29,6 +29,27 @@ enum {
     MOST_STEPS = 10000
 };
 
+/* Of rates there would be none. */
+static fs_status check_lasting(cli *c, const plan_timing *timing,
+                               double seconds)
+{
+    const double tick_s = 1e-12; /* of the simulator */
+    if (seconds >= tick_s)
+        return FS_OK;
+    return fs_fail(&c->err, FS_INVALID,
+                   "%s: by its durations a step takes 0 s, which none does",
+                   timing->source);
+}
+
+static double longest_of(const plan *p, const plan_timing *timing)
+{
+    double longest = 0;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        for (int32_t t = 0; t < p->roles[r].n_tasks; t++)
+            longest = fmax(longest, timing->demand[r][t].total_s);
+    return longest;
+}
+
 static fs_status pick_timing(cli *c, const cli_plan *p,
                              const cost_framework *framework, plan_timing **out)
 {
@@ -55,6 +76,7 @@ static fs_status pick_timing(cli *c, const cli_plan *p,
                        said);
     FS_TRY(store_timing_read(c->db, run, p->model.graph, p->plan, c->arena,
                              &c->err, out));
+    FS_TRY(check_lasting(c, *out, longest_of(p->plan, *out)));
     cost_timing_meet(p->cost, p->plan, *out);
     return FS_OK;
 }
@@ -366,10 +388,7 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     FS_TRY(pick_timing(c, &p, f, &timing));
     FS_TRY(play(c, &p, timing, &options, &sim, &path));
     fs_progress("%s", "");
-    if (!(sim.iteration_s > 0)) /* of rates there would be none */
-        return fs_fail(&c->err, FS_INVALID,
-                       "%s: by its durations a step takes 0 s, which none does",
-                       timing->source);
+    FS_TRY(check_lasting(c, timing, sim.iteration_s));
     const bool predicted = strcmp(timing->source, "predicted") == 0;
     cli_interval interval;
     if (predicted)

@@ -415,7 +415,19 @@ plan_demand cost_op(const cost_model *model, const ir_graph *graph,
     plan_demand demand =
         cost_op_on(model, cost_pace_of(model, graph, stage), &piece);
     cost_wait_for_slowest(model, stage, &demand);
+    cost_fire(model, stage, &demand);
     return demand;
+}
+
+void cost_fire(const cost_model *model, const plan_stage *stage,
+               plan_demand *demand)
+{
+    const cost_groups range = cost_groups_of(model, stage);
+    double firing_s = 0;
+    for (int32_t g = range.first; g <= range.last; g++)
+        firing_s = fmax(firing_s, model->cluster->groups[g].firing_s);
+    demand->launch_s += firing_s;
+    demand->total_s += firing_s;
 }
 
 void cost_wait_for_slowest(const cost_model *model, const plan_stage *stage,

@@ -64,6 +64,9 @@ const cost_model *cost_model_with(const cost_model *model, uint32_t collectives,
 /* How long ranks that outnumber their cores wait for their turn at a meeting.
  */
 double cost_turn_seconds(const cost_model *model, const plan_stage *stage);
+/* Adds what firing a task takes beside it. */
+void cost_fire(const cost_model *model, const plan_stage *stage,
+               plan_demand *demand);
 /* Of the slowest device of a stage, as reached. */
 double cost_memory_bps(const cost_model *model, const plan_stage *stage);
 

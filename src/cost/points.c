@@ -16,7 +16,7 @@ static bool is_measured(const char *what)
             return true;
     }
     return strcmp(what, HW_PROCESS) == 0 || strcmp(what, HW_PING) == 0 ||
-           strcmp(what, HW_TURN) == 0;
+           strcmp(what, HW_TURN) == 0 || strcmp(what, HW_FIRING) == 0;
 }
 
 static bool is_collective(const char *what)

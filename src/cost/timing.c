@@ -25,20 +25,38 @@ static plan_demand time_load(const timer *t, const plan_role *role,
     return cost_load(t->model, t->stage, bytes);
 }
 
+/* What is fired without taking time itself, as an output or a message that is
+ * on its way, is fired all the same. */
+static plan_demand fired(const timer *t, plan_demand demand)
+{
+    cost_fire(t->model, t->stage, &demand);
+    return demand;
+}
+
+static plan_demand time_compute(const timer *t, const plan_task *task)
+{
+    const ir_node *node = &t->graph->nodes.at[task->node];
+    const ir_op_class kind = ir_op_class_of(node->op);
+    const plan_demand demand =
+        cost_op(t->model, t->graph, node, &t->plan->strategy->sig[task->node],
+                t->stage);
+    return kind == IR_CLASS_SOURCE || kind == IR_CLASS_VIEW ? fired(t, demand)
+                                                            : demand;
+}
+
 static plan_demand time_task(const timer *t, const plan_role *role,
                              const plan_task *task)
 {
     switch (task->kind) {
     case PLAN_COMPUTE:
-        return cost_op(t->model, t->graph, &t->graph->nodes.at[task->node],
-                       &t->plan->strategy->sig[task->node], t->stage);
+        return time_compute(t, task);
     case PLAN_LOAD:
-        return time_load(t, role, task);
+        return fired(t, time_load(t, role, task));
     case PLAN_BOX:
-        return cost_box_step(t->model, t->stage, &task->box);
+        return fired(t, cost_box_step(t->model, t->stage, &task->box));
     case PLAN_SEND:
     case PLAN_RECV:
-        return time_move(t, task);
+        return fired(t, time_move(t, task));
     default:
         FS_ASSERT(!"a task of a kind that has no cost");
         return (plan_demand){0};
@@ -80,6 +98,7 @@ void cost_timing_meet(const cost_model *model, const plan *p,
             plan_demand *demand = &timing->demand[r][i];
             if (task->kind == PLAN_COMPUTE || task->kind == PLAN_BOX)
                 cost_wait_for_slowest(model, stage, demand);
+            cost_fire(model, stage, demand);
             if (!meets)
                 continue;
             demand->latency_s += times * turn_s;

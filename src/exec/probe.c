@@ -424,11 +424,27 @@ static fs_status probe_memory(probing *p, fs_err *err)
     return probe_graph(p, g, err);
 }
 
+/* On all ranks at once, each with a plan of its own. */
+static fs_status probe_firing(probing *p, fs_err *err)
+{
+    hw_sample sample = {.what = HW_FIRING "/1",
+                        .form = fs_hash_text(0, HW_FIRING),
+                        .work = 1,
+                        .pass = p->pass,
+                        .count = 1};
+    if (seen_before(p, &sample))
+        return FS_OK;
+    FS_TRY(exec_probe_firing(err, &sample.seconds));
+    keep_sample(p, sample);
+    return tell_samples(p, err);
+}
+
 static fs_status probe_pass(probing *p, fs_err *err)
 {
     FS_TRY(probe_memory(p, err));
     FS_TRY(probe_blocks(p, err));
     FS_TRY(probe_dense(p, err));
+    FS_TRY(probe_firing(p, err));
     return probe_link(p, err);
 }
 

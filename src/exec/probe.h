@@ -34,6 +34,8 @@ ir_graph *exec_probe_matmul(int64_t m, int64_t k, int64_t n);
  * a sample of pass 0. Every rank calls both. */
 hw_sample exec_turn_sample(const exec_world *world, fs_arena *arena);
 double exec_probe_turn(exec_world *world); /* its seconds */
+/* What firing a task takes beside the task, on this rank alone. */
+fs_status exec_probe_firing(fs_err *err, double *seconds);
 /* Samples of meetings as a figure of the group, and points. */
 void exec_probe_take_turn(hw_sample *samples, int32_t n, hw_group *group,
                           fs_arena *arena);

@@ -167,7 +167,8 @@ static int32_t ranks_of(const hw_point *point, const char *what)
 static bool is_of_step(const hw_point *point)
 {
     return ranks_of(point, HW_PACE) || ranks_of(point, HW_PROCESS) ||
-           ranks_of(point, HW_PING) || ranks_of(point, HW_TURN);
+           ranks_of(point, HW_PING) || ranks_of(point, HW_TURN) ||
+           ranks_of(point, HW_FIRING);
 }
 
 /* By how much steps take longer than their tasks, per deviation. */
@@ -233,6 +234,19 @@ static void take_link(const point_list *forms, hw_link *link, fs_arena *arena,
     link->bandwidth_bps = xy > 0 ? (xx - 1) / xy : 1e10;
     link->name = "shared memory";
     link->on_cores = true;
+}
+
+static void take_firing(const point_list *forms, hw_group *group,
+                        fs_arena *arena, point_list *out)
+{
+    for (int32_t i = 0; i < forms->n; i++) {
+        hw_point one = forms->at[i];
+        if (!ranks_of(&one, HW_FIRING))
+            continue;
+        one.what = HW_FIRING;
+        fs_push(arena, out, one);
+        group->firing_s = one.seconds;
+    }
 }
 
 /* Of most ranks, if several numbers of them were measured. */
@@ -337,6 +351,7 @@ void exec_probe_take(hw_sample *samples, int32_t n, hw_group *group,
     group->process_bytes = take_processes(&forms, arena, &curves);
     take_link(&forms, &group->inner, arena, &curves);
     take_turn(&forms, group, arena, &curves);
+    take_firing(&forms, group, arena, &curves);
     device->points = curves.at;
     device->n_points = curves.n;
     group->memory.name = "memory";

@@ -77,7 +77,6 @@ static void run_compute(exec_rank *rank, int32_t stream, exec_task *t)
     int64_t start = own_now_ns(rank);
     run_kernel(rank, stream, t);
     rank->flight[stream].busy_ns = own_now_ns(rank) - start;
-    exec_alone_compute(&rank->alone, rank->flight[stream].busy_ns);
 }
 
 static void start_load(exec_rank *rank, int32_t stream, exec_task *t)
@@ -181,6 +180,10 @@ static void complete(exec_rank *rank, int32_t stream, int32_t task)
     exec_flight *flight = &rank->flight[stream];
     int64_t step = rank->actors->cursor[stream].step;
     int64_t now = fs_now_ns();
+    if (t->task->kind == PLAN_COMPUTE)
+        exec_alone_compute(&rank->alone, rank->world->oversubscribed
+                                             ? flight->busy_ns
+                                             : now - flight->start_ns);
     const exec_sample sample = {flight->start_ns, now, flight->busy_ns,
                                 exec_alone_end(&rank->alone, t->task,
                                                flight->alone, flight->start_ns,

@@ -199,6 +199,7 @@ static void scale_group(hw_group *group, const hw_scale *by, fs_arena *arena)
         device->points[i].seconds *= by->compute; /* deviations are told,
                                                      not used */
     group->turn_s *= by->latency;
+    group->firing_s *= by->launch;
     scale_link(&group->memory, by->memory, by->launch);
     scale_link(&group->inner, by->inner, by->latency);
     group->in_switch.bandwidth_bps /= by->inner;

@@ -54,11 +54,13 @@ typedef struct hw_device {
 typedef struct hw_group {
     int32_t nodes, devices_per_node;
     hw_device device;
-    hw_link inner;  /* between two devices of a node */
-    hw_link memory; /* a device with itself: local copies */
-    double turn_s;  /* where devices outnumber cores: what an exchange among
-                       ranks takes beyond their work and messages, measured; a
-                       rank that waits has given its core up */
+    hw_link inner;   /* between two devices of a node */
+    hw_link memory;  /* a device with itself: local copies */
+    double turn_s;   /* where devices outnumber cores: what an exchange among
+                        ranks takes beyond their work and messages, measured; a
+                        rank that waits has given its core up */
+    double firing_s; /* of processes: what firing a task takes beside the task,
+                        measured; 0: what an op is said to take contains it */
     double jitter; /* of ranks that work between meetings, where each has a core
                       of its own: hw_slowest_of(n) times this is what n take
                       longer than one's own tasks add up to, measured */

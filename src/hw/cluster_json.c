@@ -247,11 +247,13 @@ static int32_t most_ranks(const hw_group *group)
 static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
                             fs_err *err, hw_group *out)
 {
-    static const char *const keys[] = {
-        "nodes",  "devices_per_node", "cores_per_node", "turn_s",
-        "jitter", "process_bytes",    "device",         "inner",
-        "memory", "wiring",           "collectives",    "in_switch",
-        NULL};
+    static const char *const keys[] = {"nodes",          "devices_per_node",
+                                       "cores_per_node", "turn_s",
+                                       "jitter",         "process_bytes",
+                                       "firing_s",       "device",
+                                       "inner",          "memory",
+                                       "wiring",         "collectives",
+                                       "in_switch",      NULL};
     fs_json in;
     int64_t nodes, devices, cores = 0;
     FS_TRY(fs_json_item(list, i, err, &in));
@@ -264,6 +266,8 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
                            &out->process_bytes));
     if (fs_json_has(&in, "jitter"))
         FS_TRY(read_figure(&in, "jitter", &share, err, &out->jitter));
+    if (fs_json_has(&in, "firing_s"))
+        FS_TRY(read_figure(&in, "firing_s", &wait_s, err, &out->firing_s));
     if (fs_json_has(&in, "turn_s"))
         FS_TRY(read_figure(&in, "turn_s", &wait_s, err, &out->turn_s));
     if (fs_json_has(&in, "cores_per_node"))
@@ -501,6 +505,8 @@ static json_t *group_json(const hw_group *group, bool figures)
     fs_json_set_real(out, "turn_s", group->turn_s);
     if (group->process_bytes > 0)
         fs_json_set_real(out, "process_bytes", group->process_bytes);
+    if (group->firing_s > 0)
+        fs_json_set_real(out, "firing_s", group->firing_s);
     if (group->jitter > 0)
         fs_json_set_real(out, "jitter", group->jitter);
     json_object_set_new(out, "device", device_json(&group->device, figures));

@@ -32,5 +32,7 @@ typedef struct hw_sample {
 /* "turn/4": what a meeting of 4 ranks, which outnumber the cores, takes beyond
  * their work, each sending so many bytes to each. */
 #define HW_TURN "turn"
+/* "firing/1": what firing a task takes a rank beside the task. */
+#define HW_FIRING "firing"
 
 #endif
