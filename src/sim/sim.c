@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 
+#include <string.h>
+
 enum { MOST_DEMAND_S = 1000000 };
 
 static fs_status check_timing(const plan *p, const plan_timing *timing,
@@ -19,11 +21,14 @@ static fs_status check_timing(const plan *p, const plan_timing *timing,
             if (!(seconds >= 0 && seconds < MOST_DEMAND_S))
                 return fs_fail(
                     err, FS_INVALID,
-                    "the timing says %g s for %s of rank %d, must "
-                    "be 0 to %d",
-                    seconds,
+                    "%s: %s of rank %d (role %d, task %d) takes %g s, must be "
+                    "0 to %d%s",
+                    timing->source,
                     plan_task_name(graph, &p->roles[r].tasks[t], arena),
-                    p->roles[r].first_rank, MOST_DEMAND_S);
+                    p->roles[r].first_rank, r, t, seconds, MOST_DEMAND_S,
+                    strcmp(timing->source, "predicted") == 0
+                        ? ": are the cluster's rates as small as that?"
+                        : "");
         }
     return FS_OK;
 }
