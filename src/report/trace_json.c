@@ -83,9 +83,13 @@ const char *report_stream_name(const plan *p, int32_t rank, int32_t stream,
     } else {
         const plan_channel *c = &p->channels[s->channel];
         bool sends = s->kind == PLAN_STREAM_SEND;
+        const int32_t here = sends ? c->from_stage : c->to_stage;
+        const int32_t other = sends ? c->to_stage : c->from_stage;
         same = count_alike(p, c);
-        name = fs_printf(arena, "%s stage %d", name,
-                         sends ? c->to_stage : c->from_stage);
+        name = role->n_chunks > 1
+                   ? fs_printf(arena, "stage %d %s %d", here,
+                               sends ? "sends to" : "receives from", other)
+                   : fs_printf(arena, "%s stage %d", name, other);
     }
     return same < 2 ? name
                     : fs_printf(arena, "%s, %s", name, way_of(role, stream));
