@@ -134,7 +134,7 @@ def left_out(b):
 
 def timeless(text):
     """An answer without the seconds that it took."""
-    return re.sub(r'"(wall_s|price_s|complete_s|plans_per_s)": [^,}\n]*', "",
+    return re.sub(r'"(wall_s|price_s|plan_s|complete_s|plans_per_s)": [^,}\n]*', "",
                   text)
 
 
