@@ -135,6 +135,17 @@ static void note(chaining *c, int32_t reg, uint8_t what, int32_t *list,
     c->noted[reg] |= what;
 }
 
+/* Does the chain itself let go of what the step before made, before the task
+ * makes it anew? Whoever else reads it has done so by then. */
+static bool is_freed(const chaining *c, int32_t reg, int32_t t)
+{
+    const plan_register *r = &c->role->registers[reg];
+    const int32_t reader =
+        r->n_consumers > 0 ? r->consumers[r->n_consumers - 1] : t;
+    return c->beside < 0 && c->lone[reg] && c->joined[reader] &&
+           c->place[reader] < c->place[t] && (c->last || !r->per_step);
+}
+
 /* What a task behind the head needs that is not made on the way. */
 static void note_needs(chaining *c, int32_t t, plan_chain *chain)
 {
@@ -148,7 +159,7 @@ static void note_needs(chaining *c, int32_t t, plan_chain *chain)
     }
     for (int32_t i = 0; i < task->n_out; i++) {
         const int32_t reg = chain_outs(c, t)[i];
-        if (!c->a->ordered[reg] &&
+        if (!c->a->ordered[reg] && !is_freed(c, reg, t) &&
             (c->first || !chain_once(&c->a->registers[reg])))
             note(c, reg, NOTED_WRITE, chain->writes, &chain->n_writes);
     }

@@ -72,6 +72,10 @@ tests_plan_explore_test_SOURCES = tests/plan_explore_test.c tests/plan_hand.h \
   tests/plan_world.h \
   tests/tap.h
 tests_plan_explore_test_LDADD = $(plan_libs)
+check_PROGRAMS += tests/plan_chain_test
+tests_plan_chain_test_SOURCES = tests/plan_chain_test.c tests/plan_hand.h \
+  tests/tap.h
+tests_plan_chain_test_LDADD = $(plan_libs)
 check_PROGRAMS += tests/plan_actor_test tests/plan_check_test \
   tests/plan_text_test
 tests_plan_actor_test_SOURCES = tests/plan_actor_test.c tests/plan_hand.h \
