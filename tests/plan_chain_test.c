@@ -1,7 +1,7 @@
 /* Chains of one device, which waits for nobody but its loader: whatever head
- * may fire begins a chain that may run whole, so that a step is as many chains
- * as it has firings of sections. Were it not, each of a section's tasks would
- * begin a chain of its own, made of all behind it: quadratic in its length. */
+ * may fire begins a chain that may run whole. Were it not, each of a section's
+ * tasks would begin a chain of its own, made of all behind it: quadratic in its
+ * length. */
 #include "plan_hand.h"
 
 #include "plan/actor_chain.h"
