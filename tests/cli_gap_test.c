@@ -51,9 +51,35 @@ static void test_case(const gap_case *of)
     }
 }
 
+/* Within so much of what the fastest plan takes layers of a stage that are all
+ * alike leave a gap, which stages whose layers are of two kinds close, each
+ * with as many of these as it has room for. */
+static void test_tight(void)
+{
+    static const double parts[] = {1, 0.95, 0.9, 0.85};
+    const char *ask =
+        "search zoo:gpt,layers=16,hidden=512,heads=8,seq=256,vocab=4096 "
+        "--cluster 1x8:v100-sxm2-16g --batch 64 --recompute none --fix pp=2 "
+        "--micro-batches 4 --gap 0.003 --work-limit 3 -o \"$D/plan.json\" "
+        "--json";
+    double most = 0;
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+        const cli_answer *a =
+            k == 0 ? cli("%s", ask)
+                   : cli("%s --memory %.0f", ask, parts[k] * most);
+        const json_t *peaks = json_object_get(a->json, "peak_bytes");
+        for (size_t i = 0; k == 0 && i < json_array_size(peaks); i++)
+            most = fmax(most, json_number_value(json_array_get(peaks, i)));
+        tap_ok(a->status == 0 && cli_number(a, "gap") <= 0.003,
+               "within %.2f of what the fastest plan takes: gap %.3g %%",
+               parts[k], 100 * cli_number(a, "gap"));
+    }
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_gap_test");
+    test_tight();
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         test_case(&cases[k]);
     cli_end_scratch();

@@ -416,7 +416,7 @@ static search_ends *ends_of(const search_level0 *z, search_candidate *c)
     if (!found->memory_binds || !isfinite(found->cost) || z->problem->rounds ||
         is_glance(c) || search_proven(found->lower_bound, asked->budget.cutoff))
         return NULL;
-    return search_splice_ends(&c->built.net, found->prices, next_deadline(c),
+    return search_splice_ends(&c->built.net, found->cost, next_deadline(c),
                               z->problem->without, c->arena);
 }
 

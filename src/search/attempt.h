@@ -104,10 +104,10 @@ const struct search_prices *search_press_own(search_level0 *z,
                                              int32_t rounds, double enough);
 bool search_build_own(search_level0 *z, search_candidate *c);
 /* Where memory has a price: a plan in which layers of a stage differ
- * (splice.c), of two assignments near those prices, one that takes too much and
- * one that does not (NULL: there are not both). */
-search_ends *search_splice_ends(const search_net *net,
-                                const struct search_prices *at,
+ * (splice.c), of two assignments of each stage, of which one takes too much and
+ * the other does not (NULL: not all have such). `scale`: what a step takes,
+ * about. */
+search_ends *search_splice_ends(const search_net *net, double scale,
                                 fs_deadline deadline, uint32_t without,
                                 fs_arena *arena);
 void search_splice(search_level0 *z, search_candidate *c,

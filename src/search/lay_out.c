@@ -479,12 +479,12 @@ typedef struct copies_there {
  * `other`. */
 static bool is_other(const search_view *view, const int32_t *stage_of,
                      const copies_there *there, int32_t v, int32_t was,
-                     double share)
+                     const double *share)
 {
     const ir_layers *layers = view->fold->layers;
     const int32_t run = layers->run[was];
     if (run < 0)
-        return share >= 1;
+        return share[stage_of[v]] >= 1;
     return layers->copy[was] < there[stage_of[v] * layers->runs.n + run].rest;
 }
 
@@ -509,12 +509,14 @@ static copies_there *copies_of(const search_candidate *c, const int32_t *before,
     return at;
 }
 
-static void share_out(const ir_layers *layers, int32_t n_stages, double share,
-                      copies_there *there)
+static void share_out(const ir_layers *layers, int32_t n_stages,
+                      const double *share, copies_there *there)
 {
-    for (int32_t i = 0; i < n_stages * layers->runs.n; i++)
+    const int32_t n_runs = layers->runs.n;
+    for (int32_t i = 0; i < n_stages * n_runs; i++)
         there[i].rest =
-            there[i].first + (int32_t)(share * (there[i].end - there[i].first));
+            there[i].first +
+            (int32_t)(share[i / n_runs] * (there[i].end - there[i].first));
 }
 
 /* Those of one run in one stage of a compact graph come to stand for others
@@ -548,14 +550,15 @@ static bool count_anew(ir_graph *graph, int32_t run, copies_there *at,
  * stages, or has too few. */
 static ir_graph *share_out_compact(const ir_graph *graph,
                                    const ir_layers *layers, int32_t n_stages,
-                                   double share, copies_there *there,
+                                   const double *share, copies_there *there,
                                    fs_arena *arena)
 {
     ir_graph *made =
         graph == layers->graph ? ir_compact_copy(graph, arena) : NULL;
-    for (int32_t i = 0; made && i < n_stages * graph->layers->runs.n; i++)
+    const int32_t n_runs = graph->layers->runs.n;
+    for (int32_t i = 0; made && i < n_stages * n_runs; i++)
         if (there[i].end > 0 &&
-            !count_anew(made, i % graph->layers->runs.n, &there[i], share))
+            !count_anew(made, i % n_runs, &there[i], share[i / n_runs]))
             return NULL;
     return made;
 }
@@ -583,7 +586,7 @@ static whole_values values_of(search_level0 *z, search_candidate *c,
                               layout->n_stages, mix->share, first, kept);
         if (!layout->graph)
             return all;
-    } else if (c->view) {
+    } else if (c->view && mix->other) {
         share_out(c->view->fold->layers, layout->n_stages, mix->share, first);
     }
     const int32_t n = c->layout.graph->nodes.n;

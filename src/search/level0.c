@@ -446,7 +446,7 @@ static fs_status press_few(search_level0 *z, fs_err *err)
     FS_TRY(search_conclude_first(z, list, &n, err));
     search_note_pressed(z, all, n_all);
     for (int32_t k = 0; k < n; k++)
-        if (is_out_for_good(z, list[k]))
+        if (list[k] != z->best && is_out_for_good(z, list[k]))
             search_drop_tables(list[k]);
     for (int32_t k = 0; k < n && n_worth < AT_ONCE; k++) {
         if (!(promises_much(z, list[k]) || list[k]->too_small) ||

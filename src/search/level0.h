@@ -75,7 +75,7 @@ typedef struct search_whole {
  * a stage the first, this share of them, have other ones. */
 typedef struct search_mix {
     const int32_t *value, *other; /* NULL: all layers are alike */
-    double share;
+    const double *share;          /* [stages of the whole] */
 } search_mix;
 
 /* A moment at which plans of a graph are fuller than at those of its memory. */

@@ -11,14 +11,15 @@
 
 #include <string.h>
 
-/* Of one graph; each is a limit more to search under. */
-enum { MOST_MISSING = 16 };
+/* Of a stage of one graph; each is a limit more to search under. */
+enum { MOST_MISSING = 32 };
 
-static int32_t count_missing(const search_level0 *z, const ir_graph *graph)
+static int32_t count_missing(const search_level0 *z, const search_missing *of)
 {
     int32_t n = 0;
     for (int32_t k = 0; k < z->missing.n; k++)
-        n += z->missing.at[k].graph == graph;
+        n += z->missing.at[k].graph == of->graph &&
+             z->missing.at[k].at.stage == of->at.stage;
     return n;
 }
 
@@ -212,7 +213,7 @@ static bool add_moment(search_level0 *z, const search_candidate *c,
         if (z->missing.at[k].graph == one.graph &&
             cost_moment_equal(&z->missing.at[k].at, at))
             return true;
-    if (count_missing(z, one.graph) >= MOST_MISSING)
+    if (count_missing(z, &one) >= MOST_MISSING)
         return false;
     fs_push(z->scratch, &z->missing, one);
     return true;
@@ -276,6 +277,37 @@ static bool note_stage(search_level0 *z, const mapping *map,
     return noted;
 }
 
+/* What was noted of others since its network was made. */
+static bool lacks_known(const search_level0 *z, const search_candidate *c)
+{
+    for (int32_t k = 0; k < z->missing.n; k++) {
+        const search_missing *one = &z->missing.at[k];
+        if (one->graph == c->shown.graph &&
+            c->shown.stage_of[one->at.node] == one->at.stage &&
+            !is_known(c, &one->at))
+            return true;
+    }
+    return false;
+}
+
+/* Of stages that one of the network stands for, the one that is too full by
+ * most tells what is missing there. */
+static bool is_fullest_shown(const search_candidate *c,
+                             const search_lowered *as, int32_t stage)
+{
+    const search_span *all = NULL;
+    for (int32_t k = 0; c->shown.span && k < c->shown.n_stages && !all; k++)
+        if (stage >= c->shown.span[k].first && stage <= c->shown.span[k].last)
+            all = &c->shown.span[k];
+    for (int32_t i = all ? all->first : stage; all && i <= all->last; i++) {
+        const double other = (double)as->bytes[i] / (double)as->limit[i];
+        const double own = (double)as->bytes[stage] / (double)as->limit[stage];
+        if (other > own || (other == own && i < stage))
+            return false;
+    }
+    return true;
+}
+
 bool search_note_missing(search_level0 *z, search_candidate *c,
                          const search_kept *found, const search_lowered *as)
 {
@@ -285,10 +317,10 @@ bool search_note_missing(search_level0 *z, search_candidate *c,
     cost_memory *memory = cost_memory_create(&program, scratch);
     bool any = false;
     for (int32_t i = 0; i < c->n_stages; i++)
-        if (as->bytes[i] > as->limit[i])
+        if (as->bytes[i] > as->limit[i] && is_fullest_shown(c, as, i))
             any |= note_stage(z, &map, memory, i, as->fullest[i], as->limit[i]);
     fs_arena_destroy(scratch);
-    return any;
+    return any || lacks_known(z, c);
 }
 
 void search_add_missing(const search_level0 *z, const search_candidate *c,

@@ -2,162 +2,192 @@
  * folded network mixes assignments that take more than there is and less, and
  * no single one comes near it; a stage whose first layers have the values of
  * one and whose rest has those of the other does (a primal spliced of the
- * dual's minimisers). Where they meet, the boxing that they need is paid for.
- */
+ * dual's minimisers). Each stage has its own price of bytes (engine/fitting.h),
+ * its own two assignments, of prices next to each other, and as many layers of
+ * the faster one as it has room for. Where they meet, the boxing that they need
+ * is paid for. What a plan takes more than its network counts is learnt from
+ * the one that was lowered. */
 #include "config.h"
 #include "search/attempt.h"
-#include "search/engine/cfn.h"
 #include "search/effort.h"
+#include "search/engine/cfn.h"
+#include "search/engine/fitting.h"
+#include "search/engine/prices.h"
 #include "search/fit.h"
 #include "search/kept.h"
 #include "search/narrow.h"
-#include "search/engine/prices.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The prices of bytes are scaled by powers of this, so often, until there are
- * assignments of both kinds; then they are brought near each other. */
-#define SPREAD 1.3
-enum { FAR = 8, NEARER = 6, SWEEPS = 20, TRIES = 2 };
-
-typedef struct splicing {
-    const search_net *net;
-    const search_prices *at;
-    fs_deadline deadline;
-    uint32_t without;
-    fs_arena *arena; /* of what is found */
-    search_prices scaled;
-} splicing;
+enum { ROUNDS = 14, SWEEPS = 20, TRIES = 6 };
 
 /* An assignment with its sums. */
 typedef struct end {
-    int32_t *value; /* NULL: none */
+    int32_t *value;
     search_sums sums;
 } end;
 
 struct search_ends {
-    end fast, lean; /* one takes more than there is, the other does not */
+    end fast, lean; /* stages of the one take too much, of the other do not */
+    int32_t *stage_of; /* [limits] */
 };
 
-static bool keeps_within(const search_net *net, const search_sums *sums)
+/* What was met last of each stage: it took too much, or did not. */
+typedef struct meeting {
+    const int32_t **fast, **lean; /* [stages] NULL: none yet */
+} meeting;
+
+static bool keeps_within(const search_net *net, const int32_t *stage_of,
+                         int32_t stage, const search_sums *sums)
 {
     bool within = true;
     for (int32_t k = 0; k < net->n_limits; k++)
-        within &= sums->bytes[k] <= net->limit_bytes[k];
+        within &= stage_of[k] != stage || sums->bytes[k] <= net->limit_bytes[k];
     return within;
 }
 
-static end minimiser(splicing *s, double scale)
+/* NULL: there is none, or no time. */
+static const int32_t *minimiser(const search_net *net, const search_prices *at,
+                                const search_effort *effort, fs_arena *arena)
 {
-    const search_net *net = s->net;
     fs_arena *scratch = fs_arena_create();
-    const search_effort effort = {.deadline = s->deadline,
+    const int32_t *value = NULL;
+    search_minimum min;
+    search_cfn_minimise(search_net_priced(net, at, scratch), effort, scratch,
+                        &min);
+    if (isfinite(min.cost))
+        value = fs_memdup(arena, min.value,
+                          (size_t)net->n_nodes * sizeof *min.value);
+    fs_arena_destroy(scratch);
+    return value;
+}
+
+static meeting meet(const search_net *net, search_fitting *fitting,
+                    const search_effort *effort, fs_arena *arena)
+{
+    meeting met = {fs_new(arena, const int32_t *, net->n_stages),
+                   fs_new(arena, const int32_t *, net->n_stages)};
+    search_prices at = search_prices_new(net, arena);
+    search_sums sums = search_sums_new(net, arena);
+    for (int32_t k = 0; k < ROUNDS; k++) {
+        fs_deadline deadline = effort->deadline;
+        if (!search_fitting_next(fitting, &sums, &at) ||
+            fs_deadline_over(&deadline))
+            break;
+        const int32_t *value = minimiser(net, &at, effort, arena);
+        if (!value)
+            break;
+        search_net_sums(net, value, &sums);
+        for (int32_t i = 0; i < net->n_stages; i++)
+            *(keeps_within(net, fitting->stage_of, i, &sums) ? &met.lean[i]
+                                                             : &met.fast[i]) =
+                value;
+    }
+    return met;
+}
+
+static end put_together(const search_net *net, const int32_t *const *of,
+                        fs_arena *arena)
+{
+    end made = {fs_new(arena, int32_t, net->n_nodes),
+                search_sums_new(net, arena)};
+    for (int32_t v = 0; v < net->n_nodes; v++)
+        made.value[v] = of[net->nodes[v].stage][v];
+    search_net_sums(net, made.value, &made.sums);
+    return made;
+}
+
+search_ends *search_splice_ends(const search_net *net, double scale,
+                                fs_deadline deadline, uint32_t without,
+                                fs_arena *arena)
+{
+    const search_effort effort = {.deadline = deadline,
                                   .sweeps = SWEEPS,
                                   .cutoff = INFINITY,
-                                  .without = s->without};
-    search_minimum min;
-    end found = {0};
-    search_prices_copy(net, &s->scaled, s->at);
-    for (int32_t k = 0; k < net->n_limits; k++)
-        s->scaled.bytes[k] *= scale;
-    search_cfn_minimise(search_net_priced(net, &s->scaled, scratch), &effort,
-                        scratch, &min);
-    if (isfinite(min.cost)) {
-        found.value = fs_memdup(s->arena, min.value,
-                                (size_t)net->n_nodes * sizeof *min.value);
-        found.sums = search_sums_new(net, s->arena);
-        search_net_sums(net, found.value, &found.sums);
+                                  .without = without};
+    search_fitting fitting = search_fitting_new(net, scale, arena);
+    const meeting met = meet(net, &fitting, &effort, arena);
+    for (int32_t i = 0; i < net->n_stages; i++) {
+        if (!met.lean[i])
+            return NULL;
+        if (!met.fast[i])
+            met.fast[i] = met.lean[i];
     }
-    fs_arena_destroy(scratch);
-    return found;
+    search_ends *ends = fs_new(arena, search_ends, 1);
+    *ends = (search_ends){put_together(net, met.fast, arena),
+                          put_together(net, met.lean, arena), fitting.stage_of};
+    return ends;
 }
 
-/* One that takes too much and one that does not, at prices as near as they
- * were found. False: there are not both. */
-static bool find_ends(splicing *s, end *fast, end *lean)
-{
-    const search_net *net = s->net;
-    double low = 1, high = 1;
-    end at = minimiser(s, 1);
-    *fast = *lean = (end){0};
-    for (int32_t k = 0; at.value && k <= FAR; k++) {
-        const bool within = keeps_within(net, &at.sums);
-        *(within ? lean : fast) = at;
-        if (lean->value && fast->value)
-            break;
-        *(within ? &low : &high) *= within ? 1 / SPREAD : SPREAD;
-        at = minimiser(s, within ? low : high);
-    }
-    if (!lean->value || !fast->value)
-        return false;
-    if (high <= 1)
-        high = low * SPREAD;
-    else
-        low = high / SPREAD;
-    for (int32_t k = 0; k < NEARER; k++) {
-        const double scale = sqrt(low * high);
-        at = minimiser(s, scale);
-        if (!at.value)
-            break;
-        const bool within = keeps_within(net, &at.sums);
-        *(within ? lean : fast) = at;
-        *(within ? &high : &low) = scale;
-    }
-    return true;
-}
+/* ---- how many layers of each ---- */
 
-/* How much of the fast one all limits have room for. */
-static double room_for(const search_net *net, const end *fast, const end *lean)
+/* [stages] How much of the fast one all limits of a stage have room for; false:
+ * the lean ones do not fit beside each other. */
+static bool room_for(const search_net *net, const search_ends *ends,
+                     double *share)
 {
-    double share = 1;
+    const search_sums *fast = &ends->fast.sums, *lean = &ends->lean.sums;
+    bool room = true;
+    for (int32_t i = 0; i < net->n_stages; i++)
+        share[i] = 1;
     for (int32_t k = 0; k < net->n_limits; k++) {
-        const double more = (double)(fast->sums.bytes[k] - lean->sums.bytes[k]);
-        const double room = (double)(net->limit_bytes[k] - lean->sums.bytes[k]);
-        if (more > room)
-            share = fmin(share, room / more);
+        double *of = &share[ends->stage_of[k]];
+        const double more = (double)(fast->bytes[k] - lean->bytes[k]);
+        const double left = (double)(net->limit_bytes[k] - lean->bytes[k]);
+        room &= left >= 0;
+        if (more > left)
+            *of = fmin(*of, left / more);
     }
-    return share;
+    return room;
 }
 
-static double mixed_cost(const search_net *net, const end *fast,
-                         const end *lean, double share, fs_arena *arena)
+static double mixed_cost(const search_net *net, const search_ends *ends,
+                         const double *share, fs_arena *arena)
 {
+    const search_sums *fast = &ends->fast.sums, *lean = &ends->lean.sums;
     search_sums sums = search_sums_new(net, arena);
     for (int32_t i = 0; i < net->n_stages; i++) {
         sums.micro_s[i] =
-            share * fast->sums.micro_s[i] + (1 - share) * lean->sums.micro_s[i];
+            share[i] * fast->micro_s[i] + (1 - share[i]) * lean->micro_s[i];
         sums.step_s[i] =
-            share * fast->sums.step_s[i] + (1 - share) * lean->sums.step_s[i];
+            share[i] * fast->step_s[i] + (1 - share[i]) * lean->step_s[i];
     }
     return search_sums_cost(net, &sums);
 }
 
-search_ends *search_splice_ends(const search_net *net, const search_prices *at,
-                                fs_deadline deadline, uint32_t without,
-                                fs_arena *arena)
+/* [stages of the whole] of those that stand for them. */
+static void spread(const search_candidate *c, const double *share,
+                   double *whole)
 {
-    splicing s = {.net = net,
-                  .at = at,
-                  .deadline = deadline,
-                  .without = without,
-                  .arena = arena,
-                  .scaled = search_prices_new(net, arena)};
-    search_ends *ends = fs_new(arena, search_ends, 1);
-    return find_ends(&s, &ends->fast, &ends->lean) ? ends : NULL;
+    for (int32_t i = 0; i < c->shown.n_stages; i++)
+        for (int32_t w = c->shown.span[i].first; w <= c->shown.span[i].last;
+             w++)
+            whole[w] = share[i];
 }
 
-static bool fits(const search_level0 *z, search_kept *found, fs_arena *arena)
+/* A stage that took too much has fewer layers of the fast one: by what each
+ * takes more, and another one. False: it has none. */
+static bool give_way(const search_candidate *c, const search_ends *ends,
+                     const int64_t *limit, const int64_t *bytes, double *share)
 {
-    const plan_strategy *p = found->strategy;
-    int64_t *limit = fs_new(arena, int64_t, p->n_stages);
-    for (int32_t i = 0; i < p->n_stages; i++)
-        limit[i] = search_device_bytes(z->problem, &p->stages[i]);
-    search_fit fit = {NULL, NULL, true, false};
-    const bool fits =
-        search_fits_or(z->problem, found->graph, limit, found->strategy, &fit);
-    found->guessed = fit.guessed;
-    return fits;
+    const search_net *net = &c->built.net;
+    const search_sums *fast = &ends->fast.sums, *lean = &ends->lean.sums;
+    for (int32_t i = 0; i < net->n_stages; i++) {
+        double more = 0, over = 0;
+        for (int32_t k = 0; k < net->n_limits; k++)
+            if (ends->stage_of[k] == i)
+                more = fmax(more, (double)(fast->bytes[k] - lean->bytes[k]));
+        for (int32_t w = c->shown.span[i].first; w <= c->shown.span[i].last;
+             w++)
+            over = fmax(over, (double)(bytes[w] - limit[w]));
+        if (over <= 0)
+            continue;
+        if (more <= 0 || share[i] <= 0)
+            return false;
+        share[i] = fmax(0, share[i] - 1.1 * over / more);
+    }
+    return true;
 }
 
 static void keep_spliced(search_level0 *z, search_candidate *c,
@@ -174,26 +204,47 @@ static void keep_spliced(search_level0 *z, search_candidate *c,
     c->record.iteration_s = fmin(c->record.iteration_s, found->cost_s);
 }
 
+/* How it came out. */
+typedef struct lowering {
+    int64_t *limit, *bytes; /* [stages of the whole] */
+} lowering;
+
+static bool fits(const search_level0 *z, search_kept *found, lowering *as)
+{
+    search_fit fit = {as->bytes, NULL, true, false};
+    const bool fits = search_fits_or(z->problem, found->graph, as->limit,
+                                     found->strategy, &fit);
+    found->guessed = fit.guessed;
+    return fits;
+}
+
 void search_splice(search_level0 *z, search_candidate *c,
                    const search_ends *ends)
 {
     const search_net *net = &c->built.net;
-    const end *fast = &ends->fast, *lean = &ends->lean;
+    const double kept_s =
+        z->kept.from ? z->kept.cost_s : search_wanted(z->problem);
     fs_arena *scratch = fs_arena_create();
-    double share = room_for(net, fast, lean);
-    for (int32_t k = 0; k < TRIES && share > 0; k++) {
-        if (mixed_cost(net, fast, lean, share, scratch) >= z->best_s)
+    double *share = fs_new(scratch, double, net->n_stages);
+    double *whole = fs_new(scratch, double, c->n_stages);
+    lowering as = {fs_new(scratch, int64_t, c->n_stages),
+                   fs_new(scratch, int64_t, c->n_stages)};
+    search_stage_limits(z, &c->layout, as.limit);
+    bool room = room_for(net, ends, share);
+    for (int32_t k = 0; k < TRIES && room; k++) {
+        if (mixed_cost(net, ends, share, scratch) >= kept_s)
             break;
+        spread(c, share, whole);
         search_kept found = search_whole_plan(
-            z, c, &c->built, &(search_mix){lean->value, fast->value, share},
-            INFINITY);
-        if (!found.strategy || found.cost_s >= z->best_s)
+            z, c, &c->built,
+            &(search_mix){ends->lean.value, ends->fast.value, whole}, INFINITY);
+        if (!found.strategy || found.cost_s >= kept_s)
             break;
-        if (fits(z, &found, scratch)) {
+        if (fits(z, &found, &as)) {
             keep_spliced(z, c, &found);
             break;
         }
-        share -= 0.05 * (k + 1);
+        room = give_way(c, ends, as.limit, as.bytes, share);
     }
     fs_arena_destroy(scratch);
 }
