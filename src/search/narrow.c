@@ -409,6 +409,23 @@ bool search_learn_early(search_level0 *z)
     return true;
 }
 
+/* Layers of two kinds where it has room for some of the faster one. Is that
+ * better, and as near to its own bound as is asked for? */
+static bool splice_best(search_level0 *z, search_candidate *c)
+{
+    const double before_s = z->kept.cost_s;
+    const search_ends *ends =
+        c->view
+            ? search_splice_ends(&c->built.net, z->best_s, search_rest(z, c),
+                                 z->problem->without, c->arena)
+            : NULL;
+    if (ends)
+        search_splice(z, c, ends);
+    return z->kept.cost_s < before_s &&
+           search_proven(c->record.lower_bound_s,
+                         search_near(z->kept.cost_s, z->problem->gap));
+}
+
 /* Its configuration may be near enough to its own bound with it: but what is
  * enough of all others follows from the best plan. */
 void search_lean_best(search_level0 *z)
@@ -418,7 +435,8 @@ void search_lean_best(search_level0 *z)
     if (z->round > 0 || z->n_learnt == 0 || !c || c->anchored || c->part ||
         z->problem->rounds || search_round_over(z) || !keep_best(z, &best))
         return;
-    search_anchor_near(z, c);
+    if (!splice_best(z, c))
+        search_anchor_near(z, c);
 }
 
 void search_anchor_early(search_level0 *z)
