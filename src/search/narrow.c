@@ -28,7 +28,7 @@
 #define LEVEL 1.03
 enum { FIT_ROUNDS = 64, LEVELS = 64 };
 /* So often plans that do not fit tell of moments before more is proven. */
-enum { LEARNT_EARLY = 8 };
+enum { LEARNT_EARLY = 4 };
 
 bool search_narrowed(const search_candidate *c)
 {
