@@ -204,14 +204,17 @@ static void keep_spliced(search_level0 *z, search_candidate *c,
     c->record.iteration_s = fmin(c->record.iteration_s, found->cost_s);
 }
 
-/* How it came out. */
+/* How it came out; of compact graphs nobody lowers what is over by few of its
+ * layers. */
 typedef struct lowering {
     int64_t *limit, *bytes; /* [stages of the whole] */
+    bool told;
 } lowering;
 
 static bool fits(const search_level0 *z, search_kept *found, lowering *as)
 {
-    search_fit fit = {as->bytes, NULL, true, false};
+    as->told = !z->problem->outgrown;
+    search_fit fit = {as->told ? as->bytes : NULL, NULL, true, false};
     const bool fits = search_fits_or(z->problem, found->graph, as->limit,
                                      found->strategy, &fit);
     found->guessed = fit.guessed;
@@ -228,7 +231,7 @@ void search_splice(search_level0 *z, search_candidate *c,
     double *share = fs_new(scratch, double, net->n_stages);
     double *whole = fs_new(scratch, double, c->n_stages);
     lowering as = {fs_new(scratch, int64_t, c->n_stages),
-                   fs_new(scratch, int64_t, c->n_stages)};
+                   fs_new(scratch, int64_t, c->n_stages), false};
     search_stage_limits(z, &c->layout, as.limit);
     bool room = room_for(net, ends, share);
     for (int32_t k = 0; k < TRIES && room; k++) {
@@ -244,7 +247,7 @@ void search_splice(search_level0 *z, search_candidate *c,
             keep_spliced(z, c, &found);
             break;
         }
-        room = give_way(c, ends, as.limit, as.bytes, share);
+        room = as.told && give_way(c, ends, as.limit, as.bytes, share);
     }
     fs_arena_destroy(scratch);
 }
