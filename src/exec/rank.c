@@ -21,7 +21,9 @@ void exec_rank_fault(exec_rank *rank, const plan_task *task, const char *cause)
     snprintf(text, sizeof text, "%.300s: %.1024s",
              plan_task_name(rank->graph, task, rank->arena), cause);
     if (!rank->options->keep_process || rank->world->size > 1)
-        exec_world_abort(rank->world, text);
+        exec_world_abort_for(rank->world,
+                             task->kind == PLAN_LOAD ? EXEC_DATA : EXEC_KERNEL,
+                             text);
     rank->fault = fs_strdup(rank->arena, text);
 }
 
