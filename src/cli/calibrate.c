@@ -303,9 +303,10 @@ fs_status cli_probe(cli *c, int32_t passes, hw_cluster **out)
     const char *const *words = words_of(c, file, passes, NULL);
     const int32_t cores = now->groups[0].cores_per_node;
     fs_status status =
-        cli_start_ranks(c, cores < MOST_RANKS ? cores : MOST_RANKS, words);
+        cli_start_ranks(c, cores < MOST_RANKS ? cores : MOST_RANKS, words,
+                        NULL);
     if (status == FS_OK && 2 * cores <= MOST_RANKS)
-        status = cli_start_ranks(c, 2 * cores, words);
+        status = cli_start_ranks(c, 2 * cores, words, NULL);
     fs_progress("%s", "");
     if (status == FS_OK)
         status = hw_cluster_open(file, c->data_dir, c->arena, &c->err, out);
@@ -324,9 +325,9 @@ fs_status cli_probe_plans(cli *c, int32_t passes, const char *const *plans,
     FS_TRY(cli_scratch_file(c, "probe.json", &file));
     fs_progress("running plans to measure (%d passes)", passes);
     fs_status status =
-        cli_start_ranks(c, ranks, words_of(c, file, passes, plans));
+        cli_start_ranks(c, ranks, words_of(c, file, passes, plans), NULL);
     if (status == FS_OK && plans[1])
-        status = cli_start_ranks(c, ranks, words_of(c, file, 1, alone));
+        status = cli_start_ranks(c, ranks, words_of(c, file, 1, alone), NULL);
     fs_progress("%s", "");
     FS_TRY(status);
     FS_TRY(read_samples(c, c->db, machine->digest, &samples, &n));

@@ -10,9 +10,12 @@
 #include "cli/machine.h"
 #include "cli/outcome.h"
 #include "cli/predict.h"
+#include "cli/ranks.h"
 #include "cli/residuals.h"
+#include "cli/supervise.h"
 #include "cli/tuning.h"
 #include "exec/exec.h"
+#include "exec/recorder.h"
 #include "hw/samples.h"
 #include "report/report.h"
 
@@ -479,6 +482,8 @@ static fs_status tell_diverged(cli *c, int64_t step)
                 a->trace ? "no trace" : "", a->trace && a->pictures ? ", " : "",
                 a->pictures ? "no pictures" : "");
     json_object_set_new(c->result, "diverged_step", json_integer(step));
+    json_object_set_new(c->result, "fault",
+                        json_string(exec_fault_word(EXEC_DIVERGED)));
     return fs_fail(&c->err, FS_NO,
                    "the training diverged: the loss of step %lld of %lld is "
                    "not finite (a smaller --lr may help)",
@@ -553,7 +558,7 @@ static const char *const *rank_words(cli *c)
 
 static fs_status start_and_wait(cli *c, const cli_plan *p)
 {
-    cli_outcome outcome = {0};
+    cli_outcome outcome = {.told = c->result};
     if (isatty(STDERR_FILENO))
         setenv("FS_PROGRESS", "1", 1);
     if (wants_whole_trace(c))
@@ -562,7 +567,7 @@ static fs_status start_and_wait(cli *c, const cli_plan *p)
     fs_progress("%s", "");
     if (status == FS_OK)
         return tell(c, p, &outcome);
-    json_object_set_new(c->result, "fault", json_string(c->err.text));
+    cli_tell_fault(c);
     return status;
 }
 
@@ -613,6 +618,7 @@ static fs_status check_all(cli *c, const cli_plan *p)
 {
     exec_data data;
     FS_TRY(check_backend(c));
+    FS_TRY(cli_check_faults(c));
     FS_TRY(cli_check_kernels(c));
     FS_TRY(cli_check_tuning(c, p->model.origin.optimizer, " (the plan's)"));
     FS_TRY(prove(c, p));
@@ -680,6 +686,7 @@ static fs_status rank_main(cli *c, cli_plan *p)
 static fs_status join_ranks(cli *c)
 {
     FS_TRY(exec_world_open(&c->err, &c->world));
+    cli_mark_crashes(exec_world_recorder(c->world));
     c->quiet = c->mute || getenv("FS_RESULT");
     return FS_OK;
 }
@@ -698,6 +705,15 @@ static fs_status user_main(cli *c, cli_plan *p)
     return start_and_wait(c, p);
 }
 
+/* For who reads this rank's record. */
+static void note_end(cli *c, fs_status status)
+{
+    exec_recorder *recorder = exec_world_recorder(c->world);
+    if (status == FS_FAULT)
+        exec_recorder_fail(recorder, EXEC_OTHER, c->err.text);
+    exec_recorder_state(recorder, EXEC_ENDED);
+}
+
 fs_status cli_cmd_run(cli *c)
 {
     if (cli_am_rank())
@@ -709,5 +725,7 @@ fs_status cli_cmd_run(cli *c)
     cli_plan p = {0};
     fs_status status = c->world ? rank_main(c, &p) : user_main(c, &p);
     cli_plan_close(&p);
+    if (c->world)
+        note_end(c, status);
     return status;
 }

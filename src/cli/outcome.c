@@ -2,7 +2,7 @@
 #include "cli/outcome.h"
 
 #include "cli/guard.h"
-#include "cli/ranks.h"
+#include "cli/supervise.h"
 
 #include <errno.h>
 #include <math.h>
@@ -252,7 +252,7 @@ fs_status cli_outcome_of_ranks(cli *c, const cli_plan *p,
     setenv("FS_RESULT", file, 1);
     if (out->n_fetch > 0)
         setenv("FS_GRADIENTS", "1", 1);
-    fs_status status = cli_start_ranks(c, p->cluster->n_devices, words);
+    fs_status status = cli_supervise(c, p, words, out->told);
     unsetenv("FS_RESULT");
     unsetenv("FS_GRADIENTS");
     if (status == FS_OK)

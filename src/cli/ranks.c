@@ -1,9 +1,11 @@
 #include "config.h"
 #include "cli/ranks.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "cli/guard.h"
 #include "exec/exec.h"
+#include "exec/recorder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -60,10 +62,12 @@ static const char *mark_of(char path[FS_PATH_MAX], const char *dir, int status)
 
 /* The file that says that this rank lives. */
 static char alive[FS_PATH_MAX];
+static exec_recorder *own_recorder;
 
 static void leave(int number)
 {
     unlink(alive);
+    exec_recorder_fail(own_recorder, EXEC_INTERRUPTED, "ended by mpirun");
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -79,6 +83,37 @@ void cli_mark_alive(void)
         return;
     close(file);
     signal(SIGTERM, leave); /* from mpirun, when another rank has died */
+}
+
+static const int crashes[] = {SIGSEGV, SIGABRT, SIGFPE, SIGILL};
+enum { N_CRASHES = sizeof crashes / sizeof crashes[0] };
+static struct sigaction others[N_CRASHES]; /* what stood there before */
+
+/* Then what stood there before: MPI tells where it was. */
+static void crash(int number, siginfo_t *info, void *context)
+{
+    static const char *const texts[N_CRASHES] = {
+        "crashed by signal 11 (SIGSEGV)", "crashed by signal 6 (SIGABRT)",
+        "crashed by signal 8 (SIGFPE)", "crashed by signal 4 (SIGILL)"};
+    for (int i = 0; i < N_CRASHES; i++) {
+        if (crashes[i] != number)
+            continue;
+        exec_recorder_fail(own_recorder, EXEC_CRASH, texts[i]);
+        if ((others[i].sa_flags & SA_SIGINFO) && others[i].sa_sigaction)
+            others[i].sa_sigaction(number, info, context);
+    }
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+void cli_mark_crashes(exec_recorder *recorder)
+{
+    struct sigaction action = {.sa_sigaction = crash,
+                               .sa_flags = SA_SIGINFO | SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    own_recorder = recorder;
+    for (int i = 0; i < N_CRASHES; i++)
+        sigaction(crashes[i], &action, &others[i]);
 }
 
 /* The rank that left its file: mpirun ends the others by SIGTERM. -1: none, or
@@ -179,29 +214,65 @@ static void release_signals(cli *c, const sigset_t *before)
     cli_guard_start(c);
 }
 
-/* Waits for the child; an interrupt is passed on to it, for mpirun ends its
- * ranks before it ends. Returns the interrupt's number, 0 without one. */
-static int wait_for(pid_t child, const sigset_t *held, int *raw)
+typedef struct waiting {
+    pid_t child;
+    const cli_ranks_watcher *watcher; /* NULL: nobody looks */
+    int interrupt;                    /* its number; 0: there was none */
+    bool ending;                      /* the child was told to end */
+    int64_t told_ns;
+} waiting;
+
+static void end_child(waiting *w)
 {
-    enum { PATIENCE_S = 15 };
-    struct timespec patience = {PATIENCE_S, 0};
-    int interrupt = 0;
+    if (!w->ending)
+        kill(w->child, SIGTERM);
+    w->ending = true;
+    w->told_ns = fs_now_ns();
+}
+
+/* A stopped rank takes no other signal, and mpirun has patience with it. */
+static void end_ranks(waiting *w)
+{
+    w->watcher->kill(w->watcher->ctx);
+    end_child(w);
+}
+
+/* What is to be done while nothing came: mpirun, and what is left of its group,
+ * goes at the latest when patience is over. */
+static void look_after(waiting *w)
+{
+    const double patience_s = w->interrupt ? 15 : 5;
+    const cli_ranks_watcher *watcher = w->watcher;
+    if (!w->ending && watcher && !watcher->look(watcher->ctx))
+        end_ranks(w);
+    if (w->ending && 1e-9 * (double)(fs_now_ns() - w->told_ns) > patience_s) {
+        if (watcher)
+            watcher->kill(watcher->ctx);
+        kill(-w->child, SIGKILL);
+    }
+}
+
+/* Waits for the child; an interrupt is passed on to it, for mpirun ends its
+ * ranks before it ends. */
+static void wait_for(waiting *w, const sigset_t *held, int *raw)
+{
+    const struct timespec pause = {0, 50000000};
     for (;;) {
-        pid_t ended = waitpid(child, raw, WNOHANG);
-        if (ended == child)
-            return interrupt;
+        pid_t ended = waitpid(w->child, raw, WNOHANG);
+        if (ended == w->child)
+            return;
         if (ended < 0 && errno != EINTR) {
             *raw = 0;
-            return interrupt;
+            return;
         }
-        int number = sigtimedwait(held, NULL, interrupt ? &patience : NULL);
-        if (number < 0 && errno == EAGAIN)
-            kill(child, SIGKILL);
+        int number =
+            sigtimedwait(held, NULL, w->watcher || w->ending ? &pause : NULL);
+        if (number < 0)
+            look_after(w);
         if (number <= 0 || number == SIGCHLD)
             continue;
-        if (!interrupt)
-            kill(child, SIGTERM);
-        interrupt = number;
+        w->interrupt = number;
+        end_child(w);
     }
 }
 
@@ -262,7 +333,18 @@ static void fill_words(cli *c, int32_t n, const char *const *words,
     argv[count] = NULL;
 }
 
-fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words)
+/* In the child: what ranks are told. */
+static void tell_ranks(const cli *c, const cli_ranks_watcher *watcher)
+{
+    set_environment();
+    setenv("FS_DATA", c->data_dir, 1);
+    setenv("FS_RANKS_OF", c->scratch[0] ? c->scratch : "/", 1);
+    if (watcher)
+        setenv("FS_RECORDS", watcher->records, 1);
+}
+
+fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words,
+                          const cli_ranks_watcher *watcher)
 {
     const char *argv[MAX_WORDS];
     if (n > 1)
@@ -276,21 +358,25 @@ fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words)
     pid_t child = fork();
     if (child == 0) {
         join_parent(c, parent, &before);
-        set_environment();
-        setenv("FS_DATA", c->data_dir, 1);
-        setenv("FS_RANKS_OF", c->scratch[0] ? c->scratch : "/", 1);
+        tell_ranks(c, watcher);
         execvp(argv[0], (char *const *)argv);
         _exit(127);
     }
     int raw = 0, fault = errno;
-    int interrupt = child > 0 ? wait_for(child, &held, &raw) : 0;
+    waiting w = {.child = child, .watcher = watcher};
+    if (child > 0)
+        wait_for(&w, &held, &raw);
+    if (child > 0 && watcher) {
+        watcher->kill(watcher->ctx); /* whom mpirun left behind */
+        watcher->ended(watcher->ctx, raw);
+    }
     release_signals(c, &before);
     if (child < 0)
         return fs_fail(&c->err, FS_FAULT, "fork: %s", strerror(fault));
-    if (interrupt) {
+    if (w.interrupt) {
         char text[64];
         c->interrupted = true;
-        cli_guard_text(interrupt, text, sizeof text);
+        cli_guard_text(w.interrupt, text, sizeof text);
         return fs_fail(&c->err, FS_FAULT, "%s", text);
     }
     return outcome(c, raw, n);

@@ -4,15 +4,30 @@
 
 #include "cli/cli.h"
 
+/* Who looks after the ranks while they run. */
+typedef struct cli_ranks_watcher {
+    void *ctx;
+    const char *records;     /* FS_RECORDS of the ranks */
+    bool (*look)(void *ctx); /* several times a second; false: end them all */
+    void (*kill)(void *ctx); /* the ranks themselves */
+    void (*ended)(void *ctx, int raw); /* with this status of wait */
+} cli_ranks_watcher;
+
 /* Runs `flowsearch words...` on n ranks through mpirun (directly when n = 1)
  * and waits. A rank's own message goes to stderr; its exit status is the
- * result (FS_FAULT for signals and what is no status of ours). */
-fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words);
+ * result (FS_FAULT for signals and what is no status of ours). `watcher` may
+ * be NULL. */
+fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words,
+                          const cli_ranks_watcher *watcher);
 
 /* In a rank, before it ends: tells who started it that this status is its own,
  * and not mpirun's. */
 void cli_mark_status(fs_status status);
 /* Of a rank, when it begins: should it be killed, its parent knows which. */
 void cli_mark_alive(void);
+/* From here on the record tells of crashes (SEGV, ABRT, FPE, ILL), and that
+ * mpirun ended this rank. After MPI_Init, which takes these signals too. */
+struct exec_recorder;
+void cli_mark_crashes(struct exec_recorder *recorder);
 
 #endif

@@ -209,7 +209,7 @@ static void finish_saving(exec_rank *rank)
 {
     const char *cause;
     if (rank->saver && !exec_saver_finish(rank->saver, &cause))
-        exec_rank_fail(rank, cause);
+        exec_rank_fail(rank, EXEC_DISK, cause);
 }
 
 fs_status exec_run(exec_world *world, const ir_graph *graph,

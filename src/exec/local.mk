@@ -5,7 +5,8 @@ src_exec_libfs_exec_a_SOURCES = src/exec/exec.c src/exec/exec.h \
   src/exec/link.c src/exec/link.h src/exec/link_mpi.c src/exec/link_local.c \
   src/exec/piece.c src/exec/piece.h \
   src/exec/transfer.c src/exec/transfer.h src/exec/loader.c \
-  src/exec/loader.h src/exec/data.c src/exec/rank.c src/exec/rank.h \
+  src/exec/loader.h src/exec/recorder.c src/exec/recorder.h \
+  src/exec/failpoint.c src/exec/failpoint.h src/exec/data.c src/exec/rank.c src/exec/rank.h \
   src/exec/variables.c src/exec/run.c src/exec/losses.c src/exec/stop.c \
   src/exec/shard.c src/exec/shard.h src/exec/safetensors.c src/exec/safetensors.h \
   src/exec/checkpoint.c src/exec/checkpoint.h src/exec/checkpoint_read.c \

@@ -20,13 +20,14 @@ void exec_rank_fault(exec_rank *rank, const plan_task *task, const char *cause)
     char text[1400];
     snprintf(text, sizeof text, "%.300s: %.1024s",
              plan_task_name(rank->graph, task, rank->arena), cause);
-    exec_rank_fail(rank, text);
+    exec_rank_fail(rank, task->kind == PLAN_LOAD ? EXEC_DATA : EXEC_KERNEL,
+                   text);
 }
 
-void exec_rank_fail(exec_rank *rank, const char *text)
+void exec_rank_fail(exec_rank *rank, exec_fault fault, const char *text)
 {
     if (!rank->options->keep_process || rank->world->size > 1)
-        exec_world_abort(rank->world, text);
+        exec_world_abort_for(rank->world, fault, text);
     rank->fault = fs_strdup(rank->arena, text);
 }
 

@@ -129,7 +129,8 @@ void exec_rank_place_variables(exec_rank *rank);
 /* Ends the job with the task's name and the cause; a lone rank that keeps its
  * process notes them and ends its run. */
 void exec_rank_fault(exec_rank *rank, const plan_task *task, const char *cause);
-void exec_rank_fail(exec_rank *rank, const char *cause); /* of no task */
+/* Of no task. */
+void exec_rank_fail(exec_rank *rank, exec_fault fault, const char *cause);
 
 /* Where a tensor that lives for a step or longer is kept: its variable's
  * register, or the out-register of its producer. Task -1 for variables;
@@ -145,6 +146,9 @@ void exec_rank_share_watched(exec_rank *rank);
 
 /* Steps the actors until all are at their end. */
 void exec_rank_run(exec_rank *rank);
+
+/* Something of it went on that is no task. */
+void exec_rank_moves(exec_rank *rank, int64_t now_ns);
 
 /* Losses: agreed before the run who has them; told to rank 0 as steps end,
  * when it reports progress; given to all ranks after the run. */

@@ -67,16 +67,29 @@ static void run_kernel(exec_rank *rank, int32_t stream, exec_task *t)
         exec_rank_fault(rank, task, err.text);
 }
 
+/* A failpoint's slow rank: it works for nothing. */
+static void dawdle(const exec_rank *rank, int64_t start, int64_t percent)
+{
+    const int64_t now = own_now_ns(rank);
+    const int64_t end = now + (now - start) * percent / 100;
+    while (own_now_ns(rank) < end)
+        ;
+}
+
 /* A kernel may take less than reading the clock: where a rank has its core to
  * itself the firing's start and end are the kernel's. */
 static void run_compute(exec_rank *rank, int32_t stream, exec_task *t)
 {
-    if (!rank->world->oversubscribed) {
+    const exec_failpoints *f = rank->world->failpoints;
+    const bool slow = f && f->slow_percent > 0;
+    if (!rank->world->oversubscribed && !slow) {
         run_kernel(rank, stream, t);
         return;
     }
     int64_t start = own_now_ns(rank);
     run_kernel(rank, stream, t);
+    if (slow)
+        dawdle(rank, start, f->slow_percent);
     rank->flight[stream].busy_ns = own_now_ns(rank) - start;
 }
 
@@ -148,6 +161,8 @@ static void count_firing(exec_rank *rank, int64_t step, int64_t now)
     if (++rank->firings[step] == rank->firings_per_step) {
         rank->step_end_ns[step] = now;
         rank->steps_done = step + 1;
+        if (rank->world->recorder.record)
+            rank->world->recorder.record->steps_done++;
     }
 }
 
@@ -165,6 +180,57 @@ static int64_t find_ready(const exec_rank *rank, const plan_task *task)
     return ready > rank->begin_ns ? ready : rank->begin_ns;
 }
 
+/* What the flight recorder is told: the stream's next task, and whether it has
+ * begun. */
+static void record_head(exec_rank *rank, int32_t stream, int64_t now, bool busy)
+{
+    exec_record *r = rank->world->recorder.record;
+    const plan_cursor *c = &rank->actors->cursor[stream];
+    if (!r || stream >= EXEC_RECORD_STREAMS)
+        return;
+    exec_now *at = &r->now[stream];
+    at->task = plan_actor_head(rank->actors, stream);
+    at->step = (int32_t)(r->first_step + c->step);
+    at->micro_batch =
+        at->task < 0 ? 0 : plan_actor_micro_batch(rank->actors, stream);
+    at->since_ns = now;
+    at->fired += busy;
+    at->busy = busy;
+}
+
+static void record_end(exec_rank *rank, int32_t stream, int64_t now)
+{
+    exec_record *r = rank->world->recorder.record;
+    if (!r || stream >= EXEC_RECORD_STREAMS)
+        return;
+    const exec_now *at = &r->now[stream];
+    r->ring[r->n_events++ % EXEC_RECORD_EVENTS] = (exec_event){
+        at->since_ns, now, at->task, at->micro_batch, at->step, stream};
+    r->completed++;
+    r->moved_ns = r->heartbeat_ns = now;
+}
+
+static void begin_record(exec_rank *rank)
+{
+    exec_record *r = rank->world->recorder.record;
+    if (!r)
+        return;
+    r->n_streams = rank->role->n_streams;
+    r->arena_bytes = rank->role->arena_bytes;
+    r->first_step = r->steps_begun = r->steps_done = rank->first_step;
+    for (int32_t s = 0; s < rank->role->n_streams; s++)
+        record_head(rank, s, rank->begin_ns, false);
+    exec_recorder_state(&rank->world->recorder, EXEC_RUNNING);
+}
+
+void exec_rank_moves(exec_rank *rank, int64_t now_ns)
+{
+    exec_record *r = rank->world->recorder.record;
+    rank->last_move_ns = now_ns;
+    if (r)
+        r->moved_ns = r->heartbeat_ns = now_ns;
+}
+
 static void note_times(exec_rank *rank, const plan_task *task, int64_t now)
 {
     for (int32_t i = 0; i < task->n_in; i++)
@@ -175,6 +241,13 @@ static void note_times(exec_rank *rank, const plan_task *task, int64_t now)
     rank->last_move_ns = now;
 }
 
+static void note_compute(exec_rank *rank, int64_t took_ns)
+{
+    exec_alone_compute(&rank->alone, took_ns);
+    if (rank->world->recorder.record)
+        rank->world->recorder.record->compute_ns += took_ns;
+}
+
 static void complete(exec_rank *rank, int32_t stream, int32_t task)
 {
     exec_task *t = &rank->tasks[task];
@@ -182,15 +255,16 @@ static void complete(exec_rank *rank, int32_t stream, int32_t task)
     int64_t step = rank->actors->cursor[stream].step;
     int64_t now = fs_now_ns();
     if (t->task->kind == PLAN_COMPUTE)
-        exec_alone_compute(&rank->alone, rank->world->oversubscribed
-                                             ? flight->busy_ns
-                                             : now - flight->start_ns);
+        note_compute(rank, rank->world->oversubscribed
+                               ? flight->busy_ns
+                               : now - flight->start_ns);
     const exec_sample sample = {flight->start_ns, now, flight->busy_ns,
                                 exec_alone_end(&rank->alone, t->task,
                                                flight->alone, flight->start_ns,
                                                now)};
     t->sample[t->fired++ % EXEC_SAMPLES] = sample;
     trace_task(rank, stream, task, flight, now);
+    record_end(rank, stream, now);
     for (int32_t i = 0; i < rank->n_captures; i++)
         if (rank->captures[i].task == task)
             capture_piece(rank, &rank->captures[i], stream, step);
@@ -201,6 +275,7 @@ static void complete(exec_rank *rank, int32_t stream, int32_t task)
         exec_saver_made(rank->saver, t->task, step);
     count_firing(rank, step, now);
     flight->busy_ns = 0;
+    record_head(rank, stream, now, false);
     note_times(rank, t->task, now);
 }
 
@@ -232,6 +307,22 @@ static bool poll_flight(exec_rank *rank, int32_t stream, exec_task *t,
     return done;
 }
 
+/* Of a run with failpoints, before anything of the firing is done but its
+ * record: who fails here is seen in this task. */
+static void come_to(exec_rank *rank, int32_t stream, const exec_task *t)
+{
+    exec_failpoints *f = rank->world->failpoints;
+    exec_record *r = rank->world->recorder.record;
+    const int64_t step = r->first_step + rank->actors->cursor[stream].step;
+    if (step >= r->steps_begun && plan_task_computes(t->task)) {
+        r->steps_begun = step + 1;
+        exec_failpoint_step(f, step + 1);
+    }
+    exec_failpoint_come(f, EXEC_AT_FIRE);
+    if (t->transfer)
+        exec_failpoint_come(f, EXEC_AT_TRANSFER);
+}
+
 static void fire(exec_rank *rank, int32_t stream, exec_task *t)
 {
     exec_flight *flight = &rank->flight[stream];
@@ -239,6 +330,9 @@ static void fire(exec_rank *rank, int32_t stream, exec_task *t)
     plan_actor_fire(rank->actors, stream);
     flight->ready_ns = find_ready(rank, t->task);
     flight->start_ns = fs_now_ns();
+    record_head(rank, stream, flight->start_ns, true);
+    if (rank->world->failpoints)
+        come_to(rank, stream, t);
     flight->alone = exec_alone_begin(&rank->alone, t->task, flight->start_ns);
     switch (t->task->kind) {
     case PLAN_COMPUTE:
@@ -312,7 +406,7 @@ static void report_stall(exec_rank *rank, double seconds)
         fs_text_add(&text, "; stream %d: ", s);
         plan_actor_explain(rank->actors, rank->graph, s, &text);
     }
-    exec_world_abort(rank->world, text.at);
+    exec_world_abort_for(rank->world, EXEC_HANG, text.at);
 }
 
 /* What the checkpoints' thread has written may be made anew. */
@@ -320,22 +414,30 @@ static void serve_saver(exec_rank *rank)
 {
     const char *cause;
     if (!exec_saver_poll(rank->saver, &cause))
-        exec_rank_fail(rank, cause);
+        exec_rank_fail(rank, EXEC_DISK, cause);
 }
 
 enum { LOOK_NS = 50000000 };
 
 /* By time, and after rounds that moved something too: a poll that only took
- * long counts as movement, and never completes what a stopped rank owes. */
+ * long counts as movement, and never completes what a stopped rank owes, nor
+ * does it leave a round in which a verdict would be looked for. Under a
+ * supervisor, which sees all ranks, it is the supervisor that judges. */
 static void watch(exec_rank *rank, int64_t now, int64_t *looked_ns)
 {
+    exec_recorder *recorder = &rank->world->recorder;
+    if (recorder->record)
+        recorder->record->heartbeat_ns = now;
     if (now - *looked_ns < LOOK_NS)
         return;
     *looked_ns = now;
     if (rank->saver && exec_saver_moves(rank->saver, now))
-        rank->last_move_ns = now;
+        exec_rank_moves(rank, now);
+    exec_rank_poll_stop(rank);
     if (rank->options->within && rank->world->rank == 0)
         exec_rank_tell_part(rank, now);
+    if (recorder->supervised)
+        return;
     int64_t quiet = now - rank->last_move_ns;
     if (quiet > stall_limit_ns(rank))
         report_stall(rank, (double)quiet * 1e-9);
@@ -346,6 +448,7 @@ void exec_rank_run(exec_rank *rank)
     exec_idle idle = {0};
     int64_t looked_ns = fs_now_ns();
     rank->begin_ns = rank->last_move_ns = looked_ns;
+    begin_record(rank);
     while (!rank->fault &&
            (rank->stopping != EXEC_SETTLED || !exec_rank_at_end(rank))) {
         const int64_t before_ns = rank->last_move_ns;
@@ -370,4 +473,5 @@ void exec_rank_run(exec_rank *rank)
                                               : rank->last_move_ns,
               &looked_ns);
     }
+    exec_recorder_state(&rank->world->recorder, EXEC_ENDING);
 }

@@ -83,6 +83,13 @@ static void fail(exec_saver *s, const char *what, int fault)
     atomic_store(&s->failed, true);
 }
 
+/* That is no hang, here and for who watches. */
+static void wait_for_disk(exec_saver *s, bool waits)
+{
+    atomic_store(&s->syncs_ns, waits ? fs_now_ns() : INT64_C(0));
+    exec_recorder_saving(&s->rank->world->recorder, waits);
+}
+
 static const char *folder_of(exec_saver *s, int64_t step)
 {
     return exec_checkpoint_path(s->options->dir, step, true, s->arena);
@@ -261,7 +268,7 @@ static json_t *part_json(exec_saver *s, const writing *w)
  * manifest. */
 static void end_writing(exec_saver *s, writing *w)
 {
-    atomic_store(&s->syncs_ns, fs_now_ns());
+    wait_for_disk(s, true);
     int fault = sync_file(s, w);
     const bool sound = is_sound(s, w->step);
     json_t *part = part_json(s, w);
@@ -272,7 +279,7 @@ static void end_writing(exec_saver *s, writing *w)
             exec_checkpoint_part(folder_of(s, w->step), s->rank->world->rank,
                                  json_incref(part), s->arena);
     json_decref(part);
-    atomic_store(&s->syncs_ns, 0);
+    wait_for_disk(s, false);
     if (fault)
         fail(s, file_of(s, w->step), fault);
     w->awaited = s->rank->world->rank == 0 && sound;
@@ -292,11 +299,11 @@ static void commit_whole(exec_saver *s)
         if (w->step == 0 || !w->awaited ||
             !exec_checkpoint_whole(folder_of(s, w->step), s->about.ranks))
             continue;
-        atomic_store(&s->syncs_ns, fs_now_ns());
+        wait_for_disk(s, true);
         const int fault = exec_checkpoint_commit(s->options->dir, w->step,
                                                  &s->about, s->options->keep,
                                                  s->points, s->arena, &what);
-        atomic_store(&s->syncs_ns, 0);
+        wait_for_disk(s, false);
         atomic_fetch_add(&s->moved, 1);
         if (fault)
             fail(s, what, fault);
@@ -477,7 +484,7 @@ bool exec_saver_finish(exec_saver *s, const char **cause)
             return true;
         const int64_t now_ns = fs_now_ns();
         if (exec_saver_moves(s, now_ns))
-            s->rank->last_move_ns = now_ns;
+            exec_rank_moves(s->rank, now_ns);
         nanosleep(&nap, NULL);
     }
 }

@@ -28,7 +28,7 @@ void exec_mpi(exec_world *world, int code, const char *call)
     MPI_Error_string(code, text, &length);
     char cause[MPI_MAX_ERROR_STRING + 128];
     snprintf(cause, sizeof cause, "%.100s: %s", call, text);
-    exec_world_abort(world, cause);
+    exec_world_abort_for(world, EXEC_PEER, cause);
 }
 
 static int32_t online_cores(void)
@@ -95,6 +95,27 @@ static fs_status join_mpi(exec_world *world, fs_err *err)
     return FS_OK;
 }
 
+/* Before MPI, so that a start that hangs is one of somebody. */
+static fs_status open_record(exec_world *world, fs_err *err)
+{
+    const char *text = getenv("FLOWSEARCH_FAILPOINT");
+    FS_TRY(exec_recorder_open(exec_launched_rank(), err, &world->recorder));
+    if (!text || !*text)
+        return FS_OK;
+    world->failpoints = calloc(1, sizeof *world->failpoints);
+    if (!world->failpoints)
+        return fs_fail(err, FS_FAULT, "out of memory");
+    world->failpoints->rank = exec_launched_rank();
+    world->failpoints->job = world->recorder.job;
+    return exec_failpoints_read(text, err, world->failpoints);
+}
+
+static void close_record(exec_world *world)
+{
+    exec_recorder_close(&world->recorder);
+    free(world->failpoints);
+}
+
 fs_status exec_world_open(fs_err *err, exec_world **out)
 {
     exec_world *world = calloc(1, sizeof *world);
@@ -102,10 +123,12 @@ fs_status exec_world_open(fs_err *err, exec_world **out)
         return fs_fail(err, FS_FAULT, "out of memory");
     world->size = world->on_host = 1;
     world->cores = exec_usable_cores();
-    fs_status status = FS_OK;
-    if (exec_started_by_mpirun())
+    fs_status status = open_record(world, err);
+    if (status == FS_OK && exec_started_by_mpirun())
         status = join_mpi(world, err);
     if (status != FS_OK) {
+        exec_recorder_fail(&world->recorder, EXEC_START, err->text);
+        close_record(world);
         free(world);
         return status;
     }
@@ -123,7 +146,18 @@ void exec_world_close(exec_world *world)
         return;
     if (world->finalize)
         MPI_Finalize();
+    close_record(world);
     free(world);
+}
+
+exec_recorder *exec_world_recorder(exec_world *world)
+{
+    return &world->recorder;
+}
+
+exec_failpoints *exec_world_failpoints(exec_world *world)
+{
+    return world->failpoints;
 }
 
 int32_t exec_world_rank(const exec_world *world)
@@ -138,6 +172,13 @@ int32_t exec_world_size(const exec_world *world)
 
 void exec_world_abort(exec_world *world, const char *cause)
 {
+    exec_world_abort_for(world, EXEC_OTHER, cause);
+}
+
+void exec_world_abort_for(exec_world *world, exec_fault fault,
+                          const char *cause)
+{
+    exec_recorder_fail(&world->recorder, fault, cause);
     fflush(stdout);
     fprintf(stderr, "flowsearch: rank %d: %s\n", world->rank, cause);
     fflush(stderr);
@@ -155,7 +196,7 @@ void *exec_world_alloc(exec_world *world, size_t count, size_t size,
         return memory;
     snprintf(cause, sizeof cause, "out of memory: %zu x %zu bytes for %.80s",
              count, size, what);
-    exec_world_abort(world, cause);
+    exec_world_abort_for(world, EXEC_MEMORY, cause);
 }
 
 void exec_world_reduce(exec_world *world, ir_sbp_kind kind, ir_dtype dtype,

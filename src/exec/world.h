@@ -5,17 +5,20 @@
 #define FS_EXEC_WORLD_H
 
 #include "exec/exec.h"
+#include "exec/failpoint.h"
 #include "exec/link.h"
 
 struct exec_world {
     int32_t rank, size;
-    int32_t on_host;       /* ranks on this host */
-    int32_t cores;         /* for the ranks of this host */
-    bool oversubscribed;   /* more ranks on the host than cores */
-    bool finalize;         /* MPI was started here */
-    const exec_link *link; /* NULL: alone */
-    MPI_Comm comm;         /* of processes */
-    struct exec_hub *hub;  /* of threads */
+    int32_t on_host;        /* ranks on this host */
+    int32_t cores;          /* for the ranks of this host */
+    bool oversubscribed;    /* more ranks on the host than cores */
+    bool finalize;          /* MPI was started here */
+    const exec_link *link;  /* NULL: alone */
+    MPI_Comm comm;          /* of processes */
+    struct exec_hub *hub;   /* of threads */
+    exec_recorder recorder; /* of a process; ranks that are threads have none */
+    exec_failpoints *failpoints; /* NULL: none */
 };
 
 enum {
@@ -28,6 +31,9 @@ enum {
 
 /* What a call of MPI returned: a fault ends the job. */
 void exec_mpi(exec_world *world, int code, const char *call);
+/* exec_world_abort, and what for. */
+void exec_world_abort_for(exec_world *world, exec_fault fault,
+                          const char *cause) __attribute__((noreturn));
 int32_t exec_usable_cores(void);
 
 /* Zeroed memory for `what`, never NULL: a rank that has none ends the job. */

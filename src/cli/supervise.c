@@ -1,0 +1,208 @@
+#include "config.h"
+#include "cli/supervise.h"
+
+#include "base/clock.h"
+#include "cli/ranks.h"
+#include "cli/watch.h"
+#include "exec/failpoint.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct supervisor {
+    cli_watch watch;
+    cli_ranks_watcher hooks;
+    json_t *told, *faults;
+    int64_t restarts;
+    bool telling; /* of a restart that has not begun to train yet */
+} supervisor;
+
+/* ---- what the waiting parent calls ---- */
+
+/* Where the ranks went on, once they do. */
+static void tell_restart(supervisor *s)
+{
+    const exec_record *r = exec_records_at(&s->watch.records, 0);
+    json_t *last = json_array_get(s->faults, json_array_size(s->faults) - 1);
+    if (!s->telling || r->state < EXEC_RUNNING)
+        return;
+    s->telling = false;
+    json_object_set_new(last, "resumed_from", json_integer(r->first_step));
+    const char *text = json_string_value(json_object_get(last, "fault_text"));
+    if (r->first_step > 0)
+        fs_warn("%s; resumed from step %lld", text, (long long)r->first_step);
+    else
+        fs_warn("%s; begun anew", text);
+}
+
+static bool look(void *ctx)
+{
+    supervisor *s = ctx;
+    const bool well = cli_watch_look(&s->watch);
+    tell_restart(s);
+    return well;
+}
+
+static void kill_all(void *ctx)
+{
+    const supervisor *s = ctx;
+    cli_watch_kill(&s->watch);
+}
+
+static void ended(void *ctx, int raw)
+{
+    supervisor *s = ctx;
+    tell_restart(s);
+    if (raw != 0)
+        cli_watch_judge(&s->watch, raw);
+}
+
+/* ---- faults ---- */
+
+static exec_fault kind_by_text(const cli *c)
+{
+    if (c->interrupted)
+        return EXEC_INTERRUPTED;
+    if (strstr(c->err.text, "No space left") ||
+        strstr(c->err.text, "Input/output error"))
+        return EXEC_DISK;
+    if (strstr(c->err.text, "out of memory"))
+        return EXEC_MEMORY;
+    return strstr(c->err.text, "mpirun") ? EXEC_START : EXEC_OTHER;
+}
+
+void cli_tell_fault(cli *c)
+{
+    if (json_object_get(c->result, "fault"))
+        return;
+    json_object_set_new(c->result, "fault",
+                        json_string(exec_fault_word(kind_by_text(c))));
+    json_object_set_new(c->result, "fault_text", json_string(c->err.text));
+}
+
+/* The message of the command is the fault's; mpirun's own status says less. */
+static void note_fault(supervisor *s, cli *c)
+{
+    cli_fault *f = &s->watch.fault;
+    if (f->kind == EXEC_NO_FAULT || c->interrupted) {
+        f->kind = kind_by_text(c);
+        f->text = fs_strdup(c->arena, c->err.text);
+    } else {
+        c->err = (fs_err){0};
+        fs_fail(&c->err, FS_FAULT, "%s", f->text);
+    }
+    json_t *row =
+        json_pack("{s:s, s:s, s:I}", "fault", exec_fault_word(f->kind),
+                  "fault_text", f->text, "step", (json_int_t)f->step);
+    json_object_set_new(row, "rank",
+                        f->rank < 0 ? json_null() : json_integer(f->rank));
+    fs_progress("%s", "");
+    if (!c->interrupted && s->watch.copies)
+        cli_watch_dump(&s->watch, row);
+    json_array_append_new(s->faults, row);
+}
+
+/* Trying again would end the same way. */
+static bool may_help(exec_fault kind)
+{
+    return kind != EXEC_INTERRUPTED && kind != EXEC_DATA && kind != EXEC_PLAN &&
+           kind != EXEC_DIVERGED;
+}
+
+static bool may_restart(const supervisor *s, const cli *c)
+{
+    return s->told && s->restarts < c->args.max_restarts &&
+           may_help(s->watch.fault.kind);
+}
+
+/* mpirun's own end fails now and then where everything was over. */
+static bool was_over(supervisor *s, cli *c)
+{
+    struct stat there;
+    const char *result = getenv("FS_RESULT");
+    if (c->interrupted || !cli_watch_all_ended(&s->watch) || !result ||
+        stat(result, &there) != 0)
+        return false;
+    fs_warn("all ranks ended well, but not mpirun: %s", c->err.text);
+    c->err = (fs_err){0};
+    return true;
+}
+
+/* ---- the job ---- */
+
+static double input_bytes(const cli *c)
+{
+    struct stat there;
+    return c->args.data && stat(c->args.data, &there) == 0
+               ? (double)there.st_size
+               : 0;
+}
+
+static void tell(supervisor *s)
+{
+    if (!s->told)
+        return;
+    const size_t n = json_array_size(s->faults);
+    if (n > 0)
+        json_object_set(s->told, "faults", s->faults);
+    if (s->restarts > 0)
+        json_object_set_new(s->told, "restarts", json_integer(s->restarts));
+}
+
+static void tell_last(supervisor *s, const cli *c)
+{
+    const cli_fault *f = &s->watch.fault;
+    if (!s->told)
+        return;
+    json_object_set_new(s->told, "fault",
+                        json_string(exec_fault_word(f->kind)));
+    json_object_set_new(s->told, "fault_text", json_string(c->err.text));
+}
+
+static fs_status run_job(supervisor *s, cli *c, const cli_plan *p,
+                         const char *const *words)
+{
+    for (;;) {
+        cli_watch_begin(&s->watch);
+        const fs_status status =
+            cli_start_ranks(c, p->cluster->n_devices, words, &s->hooks);
+        if (status != FS_FAULT)
+            return status;
+        if (was_over(s, c))
+            return FS_OK;
+        note_fault(s, c);
+        if (!may_restart(s, c)) {
+            tell_last(s, c);
+            return status;
+        }
+        c->err = (fs_err){0};
+        s->restarts++;
+        s->telling = true;
+    }
+}
+
+fs_status cli_supervise(cli *c, const cli_plan *p, const char *const *words,
+                        json_t *told)
+{
+    supervisor s = {.told = told, .faults = json_array()};
+    fs_status status = cli_watch_open(c, p, input_bytes(c), &s.watch);
+    s.hooks = (cli_ranks_watcher){.ctx = &s,
+                                  .records = s.watch.records.path,
+                                  .look = look,
+                                  .kill = kill_all,
+                                  .ended = ended};
+    if (status == FS_OK)
+        status = run_job(&s, c, p, words);
+    tell(&s);
+    json_decref(s.faults);
+    cli_watch_close(&s.watch);
+    return status;
+}
+
+fs_status cli_check_faults(cli *c)
+{
+    exec_failpoints unused;
+    return exec_failpoints_read(getenv("FLOWSEARCH_FAILPOINT"), &c->err,
+                                &unused);
+}

@@ -1,0 +1,21 @@
+/* The supervisor: starts a plan's ranks, watches them, ends them when one has
+ * gone or nothing moves, and starts them again where that was asked. */
+#ifndef FS_CLI_SUPERVISE_H
+#define FS_CLI_SUPERVISE_H
+
+#include "cli/outcome.h"
+
+/* Runs `flowsearch words...` as the plan's ranks to their end. `told` gets
+ * "fault", "fault_text", "faults" and "restarts"; NULL: nobody asks for them,
+ * and nothing is started again. */
+fs_status cli_supervise(cli *c, const cli_plan *p, const char *const *words,
+                        json_t *told);
+
+/* FS_INVALID: what --max-restarts and --replan cannot do, and failpoints that
+ * are none. */
+fs_status cli_check_faults(cli *c);
+/* A command that ends with 3 says of what in one word: where nobody did, by
+ * its message. */
+void cli_tell_fault(cli *c);
+
+#endif

@@ -1,0 +1,491 @@
+#include "config.h"
+#include "cli/watch.h"
+
+#include "base/clock.h"
+#include "cli/predict.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A hang is no movement for so long, or for so many steps; before the first
+ * step and after the last for as long, and longer where there are many bytes:
+ * first values and digests pass over all of them. */
+static const double usual_s = 5, start_s = 30, bytes_per_s = 2e7;
+static const double saving_s = 600; /* a disk may be that slow */
+enum { HANG_STEPS = 20 };
+/* Of a look that came late no more counts: this process did not run either. */
+static const double most_look_s = 0.5;
+/* mpirun ends the others about a second after one has gone. */
+static const double dead_patience_s = 3;
+
+/* ---- opening ---- */
+
+static double least_seconds(void)
+{
+    const char *said = getenv("FS_STALL_S");
+    const double seconds = said ? strtod(said, NULL) : 0;
+    return seconds > 0 && isfinite(seconds) ? seconds : usual_s;
+}
+
+static double largest_arena(const plan *p)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < p->n_roles; i++)
+        if (p->roles[i].arena_bytes > most)
+            most = p->roles[i].arena_bytes;
+    return (double)most;
+}
+
+fs_status cli_watch_open(cli *c, const cli_plan *p, double input_bytes,
+                         cli_watch *out)
+{
+    sim_result sim;
+    *out = (cli_watch){.c = c, .p = p, .least_s = least_seconds()};
+    FS_TRY(cli_predict(c, p, NULL, &sim));
+    out->predicted_s = sim.iteration_s;
+    out->first_s = (largest_arena(p->plan) + input_bytes) / bytes_per_s;
+    FS_TRY(exec_records_create(p->cluster->n_devices, &c->err, &out->records));
+    out->ranks = fs_new(c->arena, cli_watched, out->records.n);
+    return FS_OK;
+}
+
+void cli_watch_close(cli_watch *w)
+{
+    exec_records_close(&w->records);
+}
+
+/* Processes that the system ended for want of memory, since it began. */
+static int64_t count_oom_kills(void)
+{
+    char line[128];
+    long long n = 0;
+    FILE *file = fopen("/proc/vmstat", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "oom_kill %lld", &n) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return n;
+}
+
+void cli_watch_begin(cli_watch *w)
+{
+    exec_records_clear(&w->records);
+    memset(w->ranks, 0, (size_t)w->records.n * sizeof *w->ranks);
+    for (int32_t r = 0; r < w->records.n; r++)
+        w->ranks[r].process = '?';
+    w->looked_ns = fs_now_ns();
+    w->quiet_s = w->dead_s = w->clock_s = w->stepping_s = 0;
+    w->done = w->untimed = w->steps = 0;
+    w->fault = (cli_fault){.rank = -1};
+    w->oom_kills_before = count_oom_kills();
+    w->copies = NULL;
+}
+
+/* ---- looking ---- */
+
+static exec_record *record_of(const cli_watch *w, int32_t rank)
+{
+    return exec_records_at(&w->records, rank);
+}
+
+/* Its state, and its time in ticks. */
+static char read_process(int32_t pid, int64_t *ticks)
+{
+    char path[64], text[1024];
+    long long user = 0, system = 0;
+    char state = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    const size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[n] = '\0';
+    const char *at = strrchr(text, ')'); /* a name may hold anything */
+    if (!at ||
+        sscanf(at, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lld %lld",
+               &state, &user, &system) != 3)
+        return 0;
+    *ticks = user + system;
+    return state == 'Z' || state == 'X' ? 0 : state;
+}
+
+static bool in_state(const exec_record *r, exec_state from, exec_state to)
+{
+    const int32_t state = r->state;
+    return state >= (int32_t)from && state <= (int32_t)to;
+}
+
+static bool is_dead(const cli_watch *w, int32_t rank)
+{
+    return w->ranks[rank].seen && w->ranks[rank].process == 0 &&
+           in_state(record_of(w, rank), EXEC_STARTING, EXEC_ENDING);
+}
+
+typedef struct look {
+    bool moved, excused, dead;
+} look;
+
+/* A rank that waits for the disk, or that others keep from its core, does not
+ * hang. */
+static bool is_excused(char process, int64_t ticks, const cli_watched *was)
+{
+    return process == 'D' || (process == 'R' && ticks == was->cpu_ticks);
+}
+
+static void look_at(cli_watch *w, int32_t rank, double passed_s, look *all)
+{
+    cli_watched *at = &w->ranks[rank];
+    exec_record *r = record_of(w, rank);
+    int64_t ticks = 0;
+    if (r->magic != EXEC_RECORD_MAGIC)
+        return;
+    const char process = read_process(r->pid, &ticks);
+    at->seen = true;
+    all->excused |= is_excused(process, ticks, at);
+    all->moved |= r->moved_ns != at->moved_ns || r->state != at->state;
+    at->still_s =
+        r->heartbeat_ns != at->heartbeat_ns ? 0 : at->still_s + passed_s;
+    at->stopped_s = process == 'T' ? at->stopped_s + passed_s : 0;
+    at->process = process;
+    at->cpu_ticks = ticks;
+    at->moved_ns = r->moved_ns;
+    at->state = r->state;
+    at->heartbeat_ns = r->heartbeat_ns;
+    all->dead |= is_dead(w, rank) || r->state == EXEC_FAILED;
+}
+
+/* Steps that all have done, and how long they took. */
+static void count_steps(cli_watch *w, double passed_s)
+{
+    int64_t least = INT64_MAX;
+    for (int32_t r = 0; r < w->records.n; r++) {
+        const exec_record *of = record_of(w, r);
+        const int64_t done = of->steps_done - of->first_step;
+        if (w->ranks[r].seen && done < least)
+            least = done;
+    }
+    if (w->done > 0)
+        w->clock_s += passed_s;
+    if (least == INT64_MAX || least <= w->done)
+        return;
+    if (w->done == 0)
+        w->untimed = least;
+    w->done = least;
+    w->steps = least - w->untimed;
+    w->stepping_s = w->clock_s;
+}
+
+static bool all_in(const cli_watch *w, exec_state from, exec_state to)
+{
+    for (int32_t r = 0; r < w->records.n; r++)
+        if (w->ranks[r].seen && !in_state(record_of(w, r), from, to))
+            return false;
+    return true;
+}
+
+static bool is_saving(const cli_watch *w)
+{
+    for (int32_t r = 0; r < w->records.n; r++)
+        if (record_of(w, r)->saving_ns != 0)
+            return true;
+    return false;
+}
+
+double cli_watch_limit(const cli_watch *w)
+{
+    const double step_s =
+        w->steps > 0 ? w->stepping_s / (double)w->steps : w->predicted_s;
+    double limit = fmax(w->least_s, HANG_STEPS * step_s);
+    if (!all_in(w, EXEC_RUNNING, EXEC_RUNNING))
+        limit = fmax(limit, start_s) + w->first_s;
+    else if (w->steps == 0)
+        limit += w->first_s;
+    return is_saving(w) ? fmax(limit, saving_s) : limit;
+}
+
+/* ---- what is wrong ---- */
+
+static const char *where(const cli_watch *w, int32_t rank, const cli_at *at)
+{
+    const char *text =
+        cli_at_text(w->p->model.graph, w->p->plan, rank, at, w->c->arena);
+    const exec_record *r = record_of(w, rank);
+    if (r->n_streams == 0)
+        return " before its first step";
+    if (!*text)
+        return " after its last step";
+    return fs_printf(w->c->arena, "%s %s",
+                     !at->busy      ? " before"
+                     : at->computes ? " in"
+                                    : " waiting in",
+                     text);
+}
+
+/* What it had begun, which may be more than what follows what it has done. */
+static int64_t step_of(const cli_watch *w, int32_t rank)
+{
+    const exec_record *r = record_of(w, rank);
+    const cli_at *at = &w->waits.at[rank];
+    if (r->n_streams == 0)
+        return 0;
+    return at->task >= 0 && at->busy && at->step >= r->steps_done
+               ? at->step + 1
+               : r->steps_done + 1;
+}
+
+static void set_fault(cli_watch *w, exec_fault kind, int32_t rank,
+                      const char *text)
+{
+    w->fault.kind = kind;
+    w->fault.rank = rank;
+    w->fault.step = rank < 0 ? 0 : step_of(w, rank);
+    w->fault.after_s = w->quiet_s;
+    w->fault.text = text;
+}
+
+/* The loop of a rank that waits goes round; of one that hangs it does not. */
+static bool is_still(const cli_watch *w, int32_t rank)
+{
+    return w->ranks[rank].seen && w->quiet_s > 0.5 * w->least_s &&
+           w->ranks[rank].still_s > 0.5 * w->quiet_s;
+}
+
+static bool is_lifeless(const cli_watch *w, int32_t rank)
+{
+    return is_still(w, rank) || is_dead(w, rank) ||
+           w->ranks[rank].stopped_s > 0 ||
+           record_of(w, rank)->state == EXEC_FAILED;
+}
+
+/* Copies, which stand still. */
+static void copy_records(cli_watch *w)
+{
+    const int32_t n = w->records.n;
+    if (w->copies)
+        return;
+    w->copies = fs_new(w->c->arena, const exec_record *, n);
+    for (int32_t r = 0; r < n; r++)
+        w->copies[r] =
+            fs_memdup(w->c->arena, record_of(w, r), sizeof **w->copies);
+    bool *lifeless = fs_new(w->c->arena, bool, n);
+    for (int32_t r = 0; r < n; r++)
+        lifeless[r] = is_lifeless(w, r);
+    cli_waits_of(w->p->plan, w->copies, lifeless, w->c->arena, &w->waits);
+}
+
+static int32_t find_stopped(const cli_watch *w)
+{
+    for (int32_t r = 0; r < w->records.n; r++)
+        if (w->ranks[r].stopped_s > 0)
+            return r;
+    return -1;
+}
+
+static int32_t find_still(const cli_watch *w)
+{
+    int32_t found = -1;
+    for (int32_t r = 0; r < w->records.n; r++)
+        if (is_still(w, r) &&
+            (found < 0 || (r == w->waits.root && found != w->waits.root)))
+            found = r;
+    return found;
+}
+
+static const char *ring_text(const cli_watch *w, const cli_waits *waits)
+{
+    fs_text text = {.arena = w->c->arena};
+    for (int32_t i = 0; i < waits->n_cycle; i++)
+        fs_text_add(&text, "rank %d -> ", waits->cycle[i]);
+    fs_text_add(&text, "rank %d", waits->cycle[0]);
+    return text.at;
+}
+
+static void judge_hang(cli_watch *w)
+{
+    fs_arena *arena = w->c->arena;
+    copy_records(w);
+    const int32_t stopped = find_stopped(w);
+    if (stopped >= 0) {
+        set_fault(w, EXEC_STOPPED, stopped,
+                  fs_printf(arena,
+                            "rank %d is stopped (SIGSTOP): no progress for "
+                            "%.1f s,%s",
+                            stopped, w->quiet_s,
+                            where(w, stopped, &w->waits.at[stopped])));
+        return;
+    }
+    int32_t rank = find_still(w);
+    if (rank < 0 && w->waits.n_cycle > 0) {
+        set_fault(w, EXEC_HANG, w->waits.cycle[0],
+                  fs_printf(arena,
+                            "the ranks wait for each other, no progress for "
+                            "%.1f s: %s",
+                            w->quiet_s, ring_text(w, &w->waits)));
+        return;
+    }
+    if (rank < 0)
+        rank = w->waits.root >= 0 ? w->waits.root : w->waits.differs;
+    if (rank < 0)
+        rank = 0;
+    set_fault(w, EXEC_HANG, rank,
+              fs_printf(arena, "rank %d hangs: no progress for %.1f s,%s", rank,
+                        w->quiet_s, where(w, rank, &w->waits.at[rank])));
+}
+
+/* The first that is dead, before mpirun ends the others too. */
+static void note_dead(cli_watch *w)
+{
+    copy_records(w);
+    for (int32_t r = 0; r < w->records.n && w->fault.rank < 0; r++)
+        if (is_dead(w, r)) {
+            w->fault.rank = r;
+            w->fault.step = step_of(w, r);
+        }
+}
+
+static double passed_since(int64_t *then_ns)
+{
+    const int64_t now_ns = fs_now_ns();
+    const double seconds = 1e-9 * (double)(now_ns - *then_ns);
+    *then_ns = now_ns;
+    return fmin(seconds, most_look_s);
+}
+
+bool cli_watch_look(cli_watch *w)
+{
+    look all = {0};
+    bool seen = false;
+    const double passed_s = passed_since(&w->looked_ns);
+    for (int32_t r = 0; r < w->records.n; r++) {
+        look_at(w, r, passed_s, &all);
+        seen |= w->ranks[r].seen;
+    }
+    count_steps(w, passed_s);
+    if (all.moved)
+        w->quiet_s = 0;
+    else if (!all.excused && seen)
+        w->quiet_s += passed_s;
+    if (all.dead) {
+        note_dead(w);
+        w->dead_s += passed_s;
+        return w->dead_s < dead_patience_s;
+    }
+    if (w->quiet_s <= cli_watch_limit(w) || all_in(w, EXEC_ENDED, EXEC_ENDED))
+        return true;
+    judge_hang(w);
+    return false;
+}
+
+void cli_watch_kill(const cli_watch *w)
+{
+    int64_t ticks;
+    for (int32_t r = 0; r < w->records.n; r++) {
+        const exec_record *of = record_of(w, r);
+        if (of->magic == EXEC_RECORD_MAGIC && of->pid > 1 &&
+            read_process(of->pid, &ticks) != 0)
+            kill(of->pid, SIGKILL);
+    }
+}
+
+bool cli_watch_all_ended(const cli_watch *w)
+{
+    for (int32_t r = 0; r < w->records.n; r++)
+        if (record_of(w, r)->state != EXEC_ENDED)
+            return false;
+    return true;
+}
+
+/* ---- the end of a job ---- */
+
+/* A rank that said why; what mpirun's TERM ended is nobody's fault. */
+static int32_t find_failed(const cli_watch *w)
+{
+    for (int32_t r = 0; r < w->records.n; r++)
+        if (record_of(w, r)->state == EXEC_FAILED &&
+            record_of(w, r)->fault != EXEC_INTERRUPTED)
+            return r;
+    return -1;
+}
+
+/* Gone without a word, the longest ago. */
+static int32_t find_gone(const cli_watch *w)
+{
+    int32_t found = -1;
+    for (int32_t r = 0; r < w->records.n; r++) {
+        const exec_record *of = record_of(w, r);
+        int64_t ticks;
+        if (!in_state(of, EXEC_STARTING, EXEC_ENDING) ||
+            of->magic != EXEC_RECORD_MAGIC ||
+            read_process(of->pid, &ticks) != 0)
+            continue;
+        if (found < 0 || of->heartbeat_ns < record_of(w, found)->heartbeat_ns)
+            found = r;
+    }
+    return found;
+}
+
+static const char *at_step(const cli_watch *w, int32_t rank)
+{
+    const int64_t step = step_of(w, rank);
+    return step > 0 ? fs_printf(w->c->arena, " at step %lld", (long long)step)
+                    : " before its first step";
+}
+
+static bool is_own(int number)
+{
+    return number == SIGSEGV || number == SIGBUS || number == SIGABRT ||
+           number == SIGFPE || number == SIGILL;
+}
+
+static void judge_signal(cli_watch *w, int32_t rank, int number)
+{
+    fs_arena *arena = w->c->arena;
+    const char *name = sigabbrev_np(number);
+    const bool oom =
+        number == SIGKILL && count_oom_kills() > w->oom_kills_before;
+    set_fault(w,
+              oom              ? EXEC_MEMORY
+              : is_own(number) ? EXEC_CRASH
+                               : EXEC_KILLED,
+              rank,
+              fs_printf(arena, "%s was killed by signal %d (SIG%s)%s%s",
+                        rank < 0 ? "a rank" : fs_printf(arena, "rank %d", rank),
+                        number, name ? name : "?",
+                        rank < 0 ? "" : at_step(w, rank),
+                        oom ? ": the system's memory ran out" : ""));
+    w->fault.signal = number;
+}
+
+void cli_watch_judge(cli_watch *w, int raw)
+{
+    const int code = WIFEXITED(raw) ? WEXITSTATUS(raw) : 0;
+    const int number = WIFSIGNALED(raw) ? WTERMSIG(raw)
+                       : code > 128     ? code - 128
+                                        : 0;
+    copy_records(w);
+    if (w->fault.kind != EXEC_NO_FAULT)
+        return;
+    const int32_t failed = find_failed(w);
+    if (failed >= 0) {
+        const exec_record *r = record_of(w, failed);
+        set_fault(w, (exec_fault)r->fault, failed,
+                  fs_printf(w->c->arena, "rank %d%s: %s", failed,
+                            at_step(w, failed), r->cause));
+        return;
+    }
+    const int32_t gone = w->fault.rank >= 0 ? w->fault.rank : find_gone(w);
+    if (number > 0)
+        judge_signal(w, gone, number);
+    else if (gone >= 0)
+        set_fault(w, code == FS_FAULT ? EXEC_OTHER : EXEC_CRASH, gone,
+                  fs_printf(w->c->arena, "rank %d ended with status %d%s%s",
+                            gone, code, at_step(w, gone),
+                            code == FS_FAULT ? " (its message stands above)"
+                                             : ", without a word"));
+}

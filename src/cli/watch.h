@@ -1,0 +1,69 @@
+/* Watching the ranks of a job through their flight records and what the system
+ * says of their processes: who is dead, stopped, or does not move. */
+#ifndef FS_CLI_WATCH_H
+#define FS_CLI_WATCH_H
+
+#include "cli/cli.h"
+#include "cli/waits.h"
+
+typedef struct cli_watched {
+    char process; /* of /proc: R, S, D, T, Z..; 0: gone; '?': not begun */
+    bool seen;    /* alive, once */
+    int32_t state;
+    int64_t moved_ns, heartbeat_ns, cpu_ticks;
+    double still_s, stopped_s; /* no sign of life; stopped */
+} cli_watched;
+
+/* What was found. */
+typedef struct cli_fault {
+    exec_fault kind;
+    int32_t rank; /* -1: nobody in particular */
+    int64_t step; /* of the rank, global, from 1; 0: before the first */
+    int32_t signal;
+    double after_s; /* since it last moved */
+    const char *text;
+} cli_fault;
+
+typedef struct cli_watch {
+    cli *c;
+    const cli_plan *p;
+    exec_records records;
+    cli_watched *ranks;
+    int64_t looked_ns;
+    double quiet_s; /* since anything moved on any rank */
+    double dead_s;  /* since a rank was found dead */
+    double least_s; /* of a limit */
+    double first_s; /* more than that before the first step's end: bytes */
+    double predicted_s;
+    int64_t done;               /* steps that all ranks have done */
+    int64_t untimed, steps;     /* of them: the first ones, the timed ones, */
+    double clock_s, stepping_s; /* which took so long */
+    int64_t oom_kills_before;
+    cli_fault fault;
+    const exec_record **copies; /* when a fault was found; NULL: none was */
+    cli_waits waits;            /* by them */
+} cli_watch;
+
+/* For a job of the plan's ranks; `input_bytes` are read at its start. */
+fs_status cli_watch_open(cli *c, const cli_plan *p, double input_bytes,
+                         cli_watch *out);
+void cli_watch_close(cli_watch *w);
+/* Before ranks are started (again). */
+void cli_watch_begin(cli_watch *w);
+/* Several times a second; false: w->fault says what, and the ranks are to be
+ * ended. */
+bool cli_watch_look(cli_watch *w);
+/* SIGKILL to all ranks that live. */
+void cli_watch_kill(const cli_watch *w);
+/* After mpirun ended with this status of wait: what it was, of which rank. */
+void cli_watch_judge(cli_watch *w, int raw);
+/* Did every rank say that it ended well? */
+bool cli_watch_all_ended(const cli_watch *w);
+
+/* All ranks, who waits for whom, who differs, the ring: on stderr; and as
+ * JSON, with each rank's last events. */
+void cli_watch_dump(const cli_watch *w, json_t *into);
+/* Seconds without movement that are a hang now. */
+double cli_watch_limit(const cli_watch *w);
+
+#endif

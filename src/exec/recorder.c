@@ -1,0 +1,161 @@
+#include "config.h"
+#include "exec/recorder.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+const char *exec_fault_word(exec_fault fault)
+{
+    static const char *const words[EXEC_FAULTS] = {
+        [EXEC_NO_FAULT] = "none",   [EXEC_KILLED] = "killed",
+        [EXEC_STOPPED] = "stopped", [EXEC_HANG] = "hang",
+        [EXEC_CRASH] = "crash",     [EXEC_DIVERGED] = "diverged",
+        [EXEC_DISK] = "disk",       [EXEC_MEMORY] = "memory",
+        [EXEC_KERNEL] = "kernel",   [EXEC_DATA] = "data",
+        [EXEC_PEER] = "peer",       [EXEC_PLAN] = "plan",
+        [EXEC_START] = "start",     [EXEC_INTERRUPTED] = "interrupted",
+        [EXEC_OTHER] = "other"};
+    return words[fault < EXEC_FAULTS ? fault : EXEC_OTHER];
+}
+
+static size_t job_bytes(int32_t n)
+{
+    return EXEC_JOB_BYTES + (size_t)n * EXEC_RECORD_BYTES;
+}
+
+static exec_record *record_at(char *at, int32_t rank)
+{
+    return (exec_record *)(void *)(at + job_bytes(rank));
+}
+
+/* ---- of a rank ---- */
+
+/* The supervisor's file; -1: there is none, or it stands on another host. */
+static int open_shared(int32_t rank, size_t *bytes)
+{
+    const char *path = getenv("FS_RECORDS");
+    exec_job_record job = {0};
+    int file = path && *path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (file < 0)
+        return -1;
+    if (pread(file, &job, sizeof job, 0) != (ssize_t)sizeof job ||
+        rank >= job.n_ranks) {
+        close(file);
+        return -1;
+    }
+    *bytes = job_bytes(job.n_ranks);
+    return file;
+}
+
+fs_status exec_recorder_open(int32_t rank, fs_err *err, exec_recorder *out)
+{
+    size_t bytes = job_bytes(1);
+    int file = open_shared(rank, &bytes);
+    void *at =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+             file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
+    if (file >= 0)
+        close(file);
+    if (at == MAP_FAILED)
+        return fs_fail(err, FS_FAULT, "the flight recorder: %s",
+                       strerror(errno));
+    out->mapped_bytes = bytes;
+    out->supervised = file >= 0;
+    out->job = at;
+    out->record = record_at(at, file < 0 ? 0 : rank);
+    out->record->rank = rank;
+    out->record->pid = (int32_t)getpid();
+    out->record->begun_ns = fs_now_ns();
+    out->record->magic = EXEC_RECORD_MAGIC;
+    atomic_store(&out->record->state, EXEC_STARTING);
+    return FS_OK;
+}
+
+void exec_recorder_close(exec_recorder *recorder)
+{
+    if (recorder->job)
+        munmap(recorder->job, recorder->mapped_bytes);
+    *recorder = (exec_recorder){0};
+}
+
+void exec_recorder_saving(exec_recorder *recorder, bool saving)
+{
+    if (recorder && recorder->record)
+        atomic_store(&recorder->record->saving_ns,
+                     saving ? fs_now_ns() : INT64_C(0));
+}
+
+void exec_recorder_fail(exec_recorder *recorder, exec_fault fault,
+                        const char *cause)
+{
+    exec_record *r = recorder ? recorder->record : NULL;
+    int32_t none = EXEC_NO_FAULT;
+    size_t n = 0;
+    if (!r || !atomic_compare_exchange_strong(&r->fault, &none, fault))
+        return;
+    for (; cause[n] && n < sizeof r->cause - 1; n++)
+        r->cause[n] = cause[n];
+    r->cause[n] = '\0';
+    atomic_store(&r->state, EXEC_FAILED);
+}
+
+void exec_recorder_state(exec_recorder *recorder, exec_state state)
+{
+    exec_record *r = recorder ? recorder->record : NULL;
+    if (!r || atomic_load(&r->state) == EXEC_FAILED)
+        return;
+    r->moved_ns = fs_now_ns();
+    atomic_store(&r->state, state);
+}
+
+/* ---- of the supervisor ---- */
+
+fs_status exec_records_create(int32_t n, fs_err *err, exec_records *out)
+{
+    const size_t bytes = job_bytes(n);
+    void *at = MAP_FAILED;
+    int file = memfd_create("flowsearch-records", MFD_CLOEXEC);
+    if (file >= 0 && ftruncate(file, (off_t)bytes) == 0)
+        at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (at == MAP_FAILED) {
+        fs_fail(err, FS_FAULT, "records of %d ranks: %s", n, strerror(errno));
+        if (file >= 0)
+            close(file);
+        return FS_FAULT;
+    }
+    ((exec_job_record *)at)->n_ranks = n;
+    *out = (exec_records){.n = n, .file = file, .at = at, .bytes = bytes};
+    snprintf(out->path, sizeof out->path, "/proc/%d/fd/%d", (int)getpid(),
+             file);
+    return FS_OK;
+}
+
+void exec_records_close(exec_records *records)
+{
+    if (!records->at)
+        return;
+    munmap(records->at, records->bytes);
+    close(records->file);
+    *records = (exec_records){.file = -1};
+}
+
+exec_record *exec_records_at(const exec_records *records, int32_t rank)
+{
+    return record_at(records->at, rank);
+}
+
+void exec_records_clear(exec_records *records)
+{
+    const off_t first = EXEC_JOB_BYTES;
+    /* A hole reads as zeroes, and gives the pages back. */
+    if (fallocate(records->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  first, (off_t)records->bytes - first) != 0)
+        memset(records->at + first, 0, records->bytes - (size_t)first);
+}
