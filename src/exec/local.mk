@@ -40,6 +40,14 @@ tests_exec_equal_test_SOURCES = tests/exec_equal_test.c tests/equal.h \
   tests/exec_plans.h tests/exec_ranks.h tests/zoo_tiny.h tests/tap.h
 tests_exec_equal_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_exec_equal_test_LDADD = $(zoo_libs) $(exec_libs)
+# Some of them are saved in the middle and resumed, under another plan too.
+check_PROGRAMS += tests/exec_checkpoint_test
+tests_exec_checkpoint_test_SOURCES = tests/exec_checkpoint_test.c tests/equal.h \
+  tests/equal_cases.c tests/equal_graphs.c tests/equal_ops.c \
+  tests/equal_ops.h tests/equal_ops_move.c tests/equal_each.c $(op_cases) \
+  tests/equal_strategies.c tests/exec_plans.h tests/zoo_tiny.h tests/tap.h
+tests_exec_checkpoint_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_exec_checkpoint_test_LDADD = $(zoo_libs) $(exec_libs)
 # In 400 of the same cases no simulation undercuts the bound.
 check_PROGRAMS += tests/sim_bound_test
 tests_sim_bound_test_SOURCES = tests/sim_bound_test.c tests/equal.h \
