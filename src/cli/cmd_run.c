@@ -147,6 +147,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
     exec_options options = {
         .steps = steps,
         .saving = saving.dir ? &saving : NULL,
+        .weights = c->args.weights,
         .seed = cli_seed(c, &p->model.origin),
         .kernels = c->args.kernels ? c->args.kernels : "auto",
         .tuning = &tuning,
@@ -625,6 +626,7 @@ static fs_status check_all(cli *c, const cli_plan *p)
     FS_TRY(check_host(c, p));
     FS_TRY(check_steps(c, p));
     FS_TRY(cli_check_checkpoints(c, steps_of(c)));
+    FS_TRY(cli_check_weights(c, p->model.graph));
     if (!c->args.data)
         return fs_fail(&c->err, FS_INVALID,
                        "run wants --data FILE.txt, a folder of input_N.pb, or "

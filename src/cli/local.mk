@@ -50,6 +50,10 @@ check_PROGRAMS += tests/cli_checkpoint_test
 tests_cli_checkpoint_test_SOURCES = tests/cli_checkpoint_test.c \
   tests/run_cli.h tests/tap.h
 tests_cli_checkpoint_test_LDADD = $(JANSSON_LIBS) -lm
+check_PROGRAMS += tests/cli_weights_test
+tests_cli_weights_test_SOURCES = tests/cli_weights_test.c \
+  tests/run_cli.h tests/tap.h
+tests_cli_weights_test_LDADD = $(JANSSON_LIBS) -lm
 check_PROGRAMS += tests/cli_idle_test
 tests_cli_idle_test_SOURCES = tests/cli_idle_test.c tests/cli_plans.h \
   tests/run_cli.h tests/tap.h

@@ -67,6 +67,7 @@ fs_status exec_data_fixed(int32_t n, const char *const *names,
 typedef struct exec_options {
     int64_t steps;             /* with those that a checkpoint has behind it */
     const exec_saving *saving; /* NULL: none */
+    const char *weights;       /* first values: weights.h; NULL: drawn */
     uint64_t seed;
     const char *kernels;            /* "auto", "reference" */
     const ir_train_options *tuning; /* values of the optimizer's in the place
