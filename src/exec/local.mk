@@ -1,11 +1,16 @@
 noinst_LIBRARIES += src/exec/libfs_exec.a
-src_exec_libfs_exec_a_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+src_exec_libfs_exec_a_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) $(ZLIB_CFLAGS)
 src_exec_libfs_exec_a_SOURCES = src/exec/exec.c src/exec/exec.h \
   src/exec/world.c src/exec/world.h \
   src/exec/link.c src/exec/link.h src/exec/link_mpi.c src/exec/link_local.c \
   src/exec/piece.c src/exec/piece.h \
   src/exec/transfer.c src/exec/transfer.h src/exec/loader.c \
-  src/exec/loader.h src/exec/data.c src/exec/rank.c src/exec/rank.h \
+  src/exec/loader.h \
+  src/exec/data.h src/exec/data.def src/exec/data_kinds.h src/exec/data.c src/exec/data_inputs.c \
+  src/exec/data_drawn.c src/exec/data_fixed.c src/exec/data_text.c src/exec/data_tokens.c src/exec/data_idx.c src/exec/data_csv.c \
+  src/exec/samples.h src/exec/samples.c src/exec/windows.c src/exec/view.c src/exec/decode.c src/exec/order.c \
+  src/exec/reader.h src/exec/reader.c \
+  src/exec/rank.c src/exec/rank.h \
   src/exec/variables.c src/exec/run.c src/exec/losses.c src/exec/stop.c \
   src/exec/measure.c src/exec/alone.c src/exec/alone.h src/exec/probe.c src/exec/probe.h src/exec/calibrate.h src/exec/probe_turn.c src/exec/probe_firing.c \
   src/exec/probe_graphs.c src/exec/probe_points.c src/exec/cuda.c src/exec/cuda_abi.h
@@ -97,7 +102,7 @@ check_PROGRAMS += tests/exec_probe_test
 tests_exec_probe_test_SOURCES = tests/exec_probe_test.c tests/tap.h
 tests_exec_probe_test_LDADD = $(exec_libs)
 
-EXTRA_DIST += src/exec/README.md
+EXTRA_DIST += src/exec/README.md src/exec/DATA.md
 
 check_PROGRAMS += tests/exec_cuda_test
 tests_exec_cuda_test_SOURCES = tests/exec_cuda_test.c tests/tap.h
