@@ -46,6 +46,10 @@ tests_cli_interrupt_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_faults_test_SOURCES = tests/cli_faults_test.c tests/run_going.h \
   tests/run_cli.h tests/tap.h
 tests_cli_faults_test_LDADD = $(JANSSON_LIBS) -lm
+check_PROGRAMS += tests/cli_data_test
+tests_cli_data_test_SOURCES = tests/cli_data_test.c tests/cli_plans.h \
+  tests/run_cli.h tests/tap.h
+tests_cli_data_test_LDADD = $(JANSSON_LIBS) -lm
 check_PROGRAMS += tests/cli_idle_test
 tests_cli_idle_test_SOURCES = tests/cli_idle_test.c tests/cli_plans.h \
   tests/run_cli.h tests/tap.h
