@@ -679,7 +679,7 @@ static void test_slow_disk(void)
     fill_whole(&s, "x", 0, x);
     const exec_data_counts *n = s.data.counts;
     tap_ok(atomic_load(&n->reads) > 0 &&
-               atomic_load(&n->read_ns) >= 20000000 * atomic_load(&n->reads),
+               atomic_load(&n->read_ns) >= 19000000 * atomic_load(&n->reads),
            "a disk can be made slow");
     tap_ok(atomic_load(&n->waited_ns) >= 15000000, "and is waited for");
     close_scene(&s);

@@ -35,6 +35,7 @@ typedef struct ring {
 struct exec_reader {
     fs_arena *arena;
     double latency_s, s_per_byte;
+    int64_t owed_ns; /* by a slow disk */
     FS_VEC(ring *) rings;
     exec_data_counts counts;
     bool started;
@@ -89,16 +90,23 @@ const exec_data_counts *exec_reader_counts(const exec_reader *reader)
 
 /* ---- the disk ---- */
 
-/* As long as the slow disk that is asked for would have taken. */
-static void delay(const exec_reader *reader, int64_t begin_ns, int64_t bytes)
+/* As long as the slow disk that is asked for would have taken. Short sleeps
+ * take longer than they are told: they are saved up, and what was slept too
+ * long is kept. */
+static void delay(exec_reader *reader, int64_t begin_ns, int64_t bytes)
 {
+    enum { SHORT_NS = 1000000 };
     const double s = reader->latency_s + reader->s_per_byte * (double)bytes;
-    const int64_t left = begin_ns + (int64_t)(s * 1e9) - fs_now_ns();
-    if (s <= 0 || left <= 0)
+    const int64_t now = fs_now_ns();
+    if (s <= 0)
         return;
-    struct timespec t = {left / 1000000000, left % 1000000000};
-    while (nanosleep(&t, &t) != 0 && errno == EINTR)
-        ;
+    reader->owed_ns += (int64_t)(s * 1e9) - (now - begin_ns);
+    if (reader->owed_ns < SHORT_NS)
+        return;
+    const struct timespec t = {reader->owed_ns / 1000000000,
+                               reader->owed_ns % 1000000000};
+    nanosleep(&t, NULL);
+    reader->owed_ns -= fs_now_ns() - now;
 }
 
 static fs_status read_span(exec_reader *reader, const exec_stream *s,
