@@ -1,12 +1,17 @@
 noinst_LIBRARIES += src/exec/libfs_exec.a
-src_exec_libfs_exec_a_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+src_exec_libfs_exec_a_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) $(ZLIB_CFLAGS)
 src_exec_libfs_exec_a_SOURCES = src/exec/exec.c src/exec/exec.h \
   src/exec/world.c src/exec/world.h \
   src/exec/link.c src/exec/link.h src/exec/link_mpi.c src/exec/link_local.c \
   src/exec/piece.c src/exec/piece.h \
   src/exec/transfer.c src/exec/transfer.h src/exec/loader.c \
   src/exec/loader.h src/exec/recorder.c src/exec/recorder.h \
-  src/exec/failpoint.c src/exec/failpoint.h src/exec/data.c src/exec/rank.c src/exec/rank.h \
+  src/exec/failpoint.c src/exec/failpoint.h \
+  src/exec/data.h src/exec/data.def src/exec/data_kinds.h src/exec/data.c src/exec/data_inputs.c \
+  src/exec/data_drawn.c src/exec/data_fixed.c src/exec/data_text.c src/exec/data_tokens.c src/exec/data_idx.c src/exec/data_csv.c \
+  src/exec/samples.h src/exec/samples.c src/exec/windows.c src/exec/view.c src/exec/decode.c src/exec/order.c \
+  src/exec/reader.h src/exec/reader.c \
+  src/exec/rank.c src/exec/rank.h \
   src/exec/variables.c src/exec/run.c src/exec/losses.c src/exec/stop.c \
   src/exec/shard.c src/exec/shard.h src/exec/safetensors.c src/exec/safetensors.h \
   src/exec/checkpoint.c src/exec/checkpoint.h src/exec/checkpoint_read.c \
@@ -100,6 +105,10 @@ check_PROGRAMS += tests/exec_alone_test
 tests_exec_alone_test_SOURCES = tests/exec_alone_test.c tests/tap.h
 tests_exec_alone_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_exec_alone_test_LDADD = $(exec_libs)
+check_PROGRAMS += tests/exec_samples_test
+tests_exec_samples_test_SOURCES = tests/exec_samples_test.c tests/tap.h
+tests_exec_samples_test_CPPFLAGS = $(AM_CPPFLAGS) $(ZLIB_CFLAGS)
+tests_exec_samples_test_LDADD = $(exec_libs)
 check_PROGRAMS += tests/exec_data_test
 tests_exec_data_test_SOURCES = tests/exec_data_test.c tests/tap.h
 tests_exec_data_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
@@ -109,7 +118,7 @@ check_PROGRAMS += tests/exec_probe_test
 tests_exec_probe_test_SOURCES = tests/exec_probe_test.c tests/tap.h
 tests_exec_probe_test_LDADD = $(exec_libs)
 
-EXTRA_DIST += src/exec/README.md
+EXTRA_DIST += src/exec/README.md src/exec/DATA.md
 
 check_PROGRAMS += tests/exec_cuda_test
 tests_exec_cuda_test_SOURCES = tests/exec_cuda_test.c tests/tap.h

@@ -88,7 +88,7 @@ static fs_status prepare_compute(exec_rank *rank, exec_task *t, fs_err *err)
 
 /* ---- LOAD ---- */
 
-static void prepare_load(exec_rank *rank, exec_task *t)
+static void prepare_load(exec_rank *rank, const exec_data *data, exec_task *t)
 {
     const ir_node *node = &rank->graph->nodes.at[t->task->node];
     const ir_tensor *tensor = &rank->graph->tensors.at[node->out[0]];
@@ -99,6 +99,9 @@ static void prepare_load(exec_rank *rank, exec_task *t)
     t->job->batch_axis = tensor->batch_axis;
     exec_rank_piece(rank, node->out[0], &r->sbp, &t->job->local,
                     t->job->offset);
+    if (data->expect)
+        rank->state_bytes += data->expect(data->ctx, tensor->name,
+                                          &t->job->local, t->job->offset);
 }
 
 /* ---- BOX, SEND, RECV ---- */
@@ -152,13 +155,14 @@ static fs_status prepare_move(exec_rank *rank, exec_task *t, fs_err *err)
     return make_transfer(rank, t, &x, cross.from_stage, cross.to_stage, err);
 }
 
-static fs_status prepare_task(exec_rank *rank, exec_task *t, fs_err *err)
+static fs_status prepare_task(exec_rank *rank, const exec_data *data,
+                              exec_task *t, fs_err *err)
 {
     switch (t->task->kind) {
     case PLAN_COMPUTE:
         return prepare_compute(rank, t, err);
     case PLAN_LOAD:
-        prepare_load(rank, t);
+        prepare_load(rank, data, t);
         return FS_OK;
     case PLAN_BOX:
         return prepare_box(rank, t, err);
@@ -290,7 +294,7 @@ fs_status exec_rank_open(exec_rank *rank, const exec_data *data, fs_err *err)
     kernel_set_threads(1); /* a device is one core: exec.h */
     for (int32_t i = 0; i < rank->role->n_tasks; i++) {
         rank->tasks[i].task = &rank->role->tasks[i];
-        FS_TRY(prepare_task(rank, &rank->tasks[i], err));
+        FS_TRY(prepare_task(rank, data, &rank->tasks[i], err));
     }
     share_workspace(rank);
     plan_captures(rank);
