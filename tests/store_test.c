@@ -59,7 +59,7 @@ static void test_round_trip(void)
     int64_t id = 0;
     tap_equal_int(store_run_begin(db, &run, &err, &id), FS_OK, "a run begins");
     double losses[3] = {3, 2, 1}, seconds[3] = {.1, .1, .1};
-    store_losses(db, id, &(store_steps){3, losses, seconds, NULL}, &err);
+    store_losses(db, id, &(store_steps){3, 0, losses, seconds, NULL}, &err);
     store_figure(db, id, "step_median_s", 0.1, "s", &err);
     store_figure(db, id, "predicted_step_s", 0.08, "s", &err);
     store_run_end(db, id, 0, "{}", NULL, &err);

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "cli/checkpoints.h"
 #include "cli/data.h"
 #include "cli/machine.h"
 #include "cli/outcome.h"
@@ -133,6 +134,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
 {
     exec_data data;
     ir_train_options tuning;
+    const exec_saving saving = cli_saving(c);
     FS_TRY(cli_tuning(c, p->model.origin.optimizer, &tuning));
     FS_TRY(cli_data_open(&p->model, c->args.data, cli_seed(c, &p->model.origin),
                          c->arena, &c->err, &data));
@@ -144,6 +146,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
         cli_outcome_fetch_gradients(p->model.graph, c->arena, out);
     exec_options options = {
         .steps = steps,
+        .saving = saving.dir ? &saving : NULL,
         .seed = cli_seed(c, &p->model.origin),
         .kernels = c->args.kernels ? c->args.kernels : "auto",
         .tuning = &tuning,
@@ -255,7 +258,11 @@ static void fill_json(cli *c, const cli_plan *p, const cli_outcome *o,
     char digest[17];
     json_t *out = c->result;
     fs_hex(r->weights_digest, digest);
-    json_object_set_new(out, "losses", real_list(r->losses, o->steps));
+    json_t *losses = real_list(r->earlier, r->earlier ? r->first_step : 0);
+    json_t *own = real_list(r->losses, o->steps);
+    json_array_extend(losses, own);
+    json_decref(own);
+    json_object_set_new(out, "losses", losses);
     json_object_set_new(out, "step_s",
                         json_pack("{s:f, s:f, s:f}", "median", r->step_median_s,
                                   "min", r->step_min_s, "max", r->step_max_s));
@@ -291,7 +298,8 @@ static fs_status keep_rows(cli *c, const cli_plan *p, const cli_outcome *o,
     bool *skipped = fs_new(c->arena, bool, o->steps);
     for (int64_t k = 0; k < o->steps; k++)
         skipped[k] = cli_outcome_skipped(o, k);
-    const store_steps steps = {o->steps, r->losses, r->step_s, skipped};
+    const store_steps steps = {o->steps, r->first_step, r->losses, r->step_s,
+                               skipped};
     FS_TRY(store_losses(c->db, c->run, &steps, err));
     FS_TRY(store_trace(c->db, c->run, p->plan, &o->trace, err));
     return store_timing(c->db, c->run, p->plan, r->measured, err);
@@ -367,11 +375,12 @@ static void final_table(cli *c, const cli_plan *p, const cli_outcome *o,
     memory_row(&t, "  of it touched", 0, most(r->touched_bytes, o->ranks));
     memory_row(&t, "  whole process", predicted_process(p),
                most(r->process_bytes, o->ranks));
-    report_table_cell(&t, "loss, first step");
+    report_table_cell(&t, "loss, step %lld", (long long)r->first_step + 1);
     report_table_cell(&t, "%s", "");
     report_table_cell(&t, "%.4f", r->losses[0]);
     report_table_cell(&t, "%s", "");
-    report_table_cell(&t, "loss, step %lld", (long long)o->steps);
+    report_table_cell(&t, "loss, step %lld",
+                      (long long)(r->first_step + o->steps));
     report_table_cell(&t, "%s", "");
     report_table_cell(&t, "%.4f", r->losses[o->steps - 1]);
     report_table_cell(&t, "%s", "");
@@ -386,6 +395,7 @@ static void final_table(cli *c, const cli_plan *p, const cli_outcome *o,
             o->steps == 1 ? "" : "s", o->ranks, o->ranks == 1 ? "" : "s");
     if (!c->args.json)
         report_table_print(&t, stdout);
+    cli_tell_checkpoints(c, r);
     cli_tell_cores(c, p->cluster);
     hint(c, sim->iteration_s, r->step_median_s);
     cli_say_digest(c, p);
@@ -458,7 +468,7 @@ static int64_t diverged_at(const cli_plan *p, const cli_outcome *o)
 {
     for (int64_t k = 0; p->model.graph->loss >= 0 && k < o->steps; k++)
         if (!isfinite(o->result.losses[k]))
-            return k + 1;
+            return o->result.first_step + k + 1;
     return 0;
 }
 
@@ -526,7 +536,8 @@ static void add(const char **words, int *n, const char *flag, const char *value)
 static const char *const *rank_words(cli *c)
 {
     const cli_args *a = &c->args;
-    const char **words = fs_new(c->arena, const char *, 14 + CLI_TUNING_WORDS);
+    const char **words = fs_new(c->arena, const char *,
+                                14 + CLI_TUNING_WORDS + CLI_CHECKPOINT_WORDS);
     int n = 0;
     words[n++] = "run";
     words[n++] = a->operands[0];
@@ -540,6 +551,7 @@ static const char *const *rank_words(cli *c)
     if (a->kernels)
         add(words, &n, "--kernels", a->kernels);
     n += cli_tuning_words(c, words + n);
+    n += cli_checkpoint_words(c, words + n);
     words[n] = NULL;
     return words;
 }
@@ -612,6 +624,7 @@ static fs_status check_all(cli *c, const cli_plan *p)
     FS_TRY(prove(c, p));
     FS_TRY(check_host(c, p));
     FS_TRY(check_steps(c, p));
+    FS_TRY(cli_check_checkpoints(c, steps_of(c)));
     if (!c->args.data)
         return fs_fail(&c->err, FS_INVALID,
                        "run wants --data FILE.txt, a folder of input_N.pb, or "

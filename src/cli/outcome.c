@@ -133,6 +133,9 @@ fs_status cli_outcome_write(const cli_outcome *o, const cli_plan *p,
     fs_hex(r->weights_digest, digest);
     json_t *root = json_object();
     json_object_set_new(root, "losses", reals(r->losses, o->steps));
+    json_object_set_new(root, "first_step", json_integer(r->first_step));
+    if (r->earlier)
+        json_object_set_new(root, "earlier", reals(r->earlier, r->first_step));
     json_object_set_new(root, "step_s", reals(r->step_s, o->steps));
     json_t *watched = json_array();
     for (int32_t i = 0; i < o->n_watch; i++)
@@ -215,6 +218,9 @@ static fs_status read_outcome(const char *path, const plan *p, fs_arena *arena,
     out->ranks = (int32_t)json_array_size(json_object_get(root, "peak_bytes"));
     r->steps = out->steps;
     r->losses = read_reals(root, "losses", arena);
+    r->first_step = json_integer_value(json_object_get(root, "first_step"));
+    if (json_object_get(root, "earlier"))
+        r->earlier = read_reals(root, "earlier", arena);
     r->step_s = read_reals(root, "step_s", arena);
     json_t *watched = json_object_get(root, "watched");
     out->n_watch = (int32_t)json_array_size(watched);

@@ -11,7 +11,7 @@
 enum { CLI_SKIPPED, CLI_SCALE, CLI_WATCHED };
 
 typedef struct cli_outcome {
-    int64_t steps;
+    int64_t steps; /* that were run, without those of a checkpoint */
     int32_t ranks;
     exec_result result;
     plan_trace trace; /* the last step, all ranks */

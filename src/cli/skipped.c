@@ -21,6 +21,8 @@ bool cli_outcome_skipped(const cli_outcome *o, int64_t step)
     if (o->n_watch <= CLI_SKIPPED)
         return false;
     const double *so_far = o->result.watched[CLI_SKIPPED];
+    if (step == 0 && o->result.first_step > 0)
+        return false; /* nobody kept what it was before */
     return so_far[step] > (step > 0 ? so_far[step - 1] : 0);
 }
 
@@ -31,7 +33,7 @@ void cli_outcome_tell_skipped(cli *c, const cli_outcome *o, report_table *table)
     json_t *list = json_array();
     for (int64_t k = 0; k < o->steps; k++)
         if (cli_outcome_skipped(o, k))
-            json_array_append_new(list, json_integer(k + 1));
+            json_array_append_new(list, json_integer(o->result.first_step + k + 1));
     const size_t n = json_array_size(list);
     json_object_set_new(c->result, "skipped_steps",
                         json_integer((json_int_t)n));

@@ -150,13 +150,13 @@ static void look_at(cli_watch *w, int32_t rank, double passed_s, look *all)
     const char process = read_process(r->pid, &ticks);
     at->seen = true;
     all->excused |= is_excused(process, ticks, r, at);
-    all->moved |= r->completed != at->completed || r->state != at->state;
+    all->moved |= r->moved_ns != at->moved_ns || r->state != at->state;
     at->still_s =
         r->heartbeat_ns != at->heartbeat_ns ? 0 : at->still_s + passed_s;
     at->stopped_s = process == 'T' ? at->stopped_s + passed_s : 0;
     at->process = process;
     at->cpu_ticks = ticks;
-    at->completed = r->completed;
+    at->moved_ns = r->moved_ns;
     at->state = r->state;
     at->heartbeat_ns = r->heartbeat_ns;
     all->dead |= is_dead(w, rank) || r->state == EXEC_FAILED;

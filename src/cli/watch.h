@@ -10,7 +10,7 @@ typedef struct cli_watched {
     char process; /* of /proc: R, S, D, T, Z..; 0: gone; '?': not begun */
     bool seen;    /* alive, once */
     int32_t state;
-    int64_t completed, heartbeat_ns, cpu_ticks;
+    int64_t moved_ns, heartbeat_ns, cpu_ticks;
     double still_s, stopped_s; /* no sign of life; stopped */
 } cli_watched;
 

@@ -2,6 +2,7 @@
 #include "exec/exec.h"
 
 #include "exec/rank.h"
+#include "exec/saver.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -179,6 +180,8 @@ static fs_status summarise(exec_rank *rank, fs_err *err, exec_result *out)
     exec_rank_share_losses(rank);
     cut_diverged(rank);
     out->steps = rank->steps;
+    out->first_step = rank->first_step;
+    out->earlier = rank->earlier;
     out->losses = rank->losses;
     exec_rank_share_watched(rank);
     out->watched = rank->watched;
@@ -190,6 +193,25 @@ static fs_status summarise(exec_rank *rank, fs_err *err, exec_result *out)
     return exec_rank_fetch(rank, err);
 }
 
+/* From here on steps count from those that the checkpoint has behind it. */
+static fs_status restore(exec_rank *rank, exec_options *own,
+                         const exec_data *data, fs_err *err)
+{
+    const exec_saving *saving = own->saving;
+    if (!saving || !saving->resume)
+        return FS_OK;
+    FS_TRY(exec_rank_restore(rank, saving, data->digest, err));
+    own->steps -= rank->first_step;
+    return FS_OK;
+}
+
+static void finish_saving(exec_rank *rank)
+{
+    const char *cause;
+    if (rank->saver && !exec_saver_finish(rank->saver, &cause))
+        exec_rank_fail(rank, EXEC_DISK, cause);
+}
+
 fs_status exec_run(exec_world *world, const ir_graph *graph,
                    const hw_cluster *cluster, const plan *p,
                    const exec_data *data, const exec_options *options,
@@ -198,24 +220,34 @@ fs_status exec_run(exec_world *world, const ir_graph *graph,
     (void)cluster;
     exec_result result = {0};
     exec_rank rank;
+    exec_options own = *options;
     FS_TRY(check_world(world, p, options, err));
     FS_TRY(compare_plans(world, p, data, options, err));
     fs_return_freed(); /* a plan's text, of any size */
     const int64_t rss = rss_bytes(), most = most_rss_bytes();
     fs_status status =
-        exec_rank_open(world, graph, p, data, options, arena, err, &rank);
+        exec_rank_begin(world, graph, p, &own, arena, err, &rank);
     rank.rss_before = rss;
     rank.most_before = most;
     /* A rank that went on alone would hang. */
     status = exec_world_agree(world, status, err);
+    if (status == FS_OK)
+        status = restore(&rank, &own, data, err);
+    if (status == FS_OK)
+        status = exec_world_agree(world, exec_rank_open(&rank, data, err), err);
+    if (status == FS_OK)
+        status = exec_saver_open(&rank, data->digest, err, &rank.saver);
     if (status == FS_OK) {
         exec_rank_plan_losses(&rank);
         exec_world_barrier(world);
         exec_rank_plan_stop(&rank);
         exec_rank_run(&rank);
+        if (!rank.fault)
+            finish_saving(&rank);
         status = rank.fault ? fs_fail(err, FS_FAULT, "%s", rank.fault)
                             : summarise(&rank, err, &result);
     }
+    exec_saver_close(rank.saver);
     exec_rank_close(&rank);
     if (status == FS_OK)
         *out = result;

@@ -7,6 +7,7 @@
 #ifndef FS_EXEC_EXEC_H
 #define FS_EXEC_EXEC_H
 
+#include "exec/saving.h"
 #include "ir/train.h"
 #include "plan/actor.h"
 #include "plan/timing.h"
@@ -64,7 +65,8 @@ fs_status exec_data_fixed(int32_t n, const char *const *names,
 
 /* ---- running ---- */
 typedef struct exec_options {
-    int64_t steps;
+    int64_t steps;             /* with those that a checkpoint has behind it */
+    const exec_saving *saving; /* NULL: none */
     uint64_t seed;
     const char *kernels;            /* "auto", "reference" */
     const ir_train_options *tuning; /* values of the optimizer's in the place
@@ -100,11 +102,13 @@ typedef struct exec_options {
 } exec_options;
 
 typedef struct exec_result {
-    int64_t steps;    /* up to the first loss that is not finite when stopped
-                         early */
-    double *losses;   /* [steps], equal on every rank */
-    double *step_s;   /* [steps]: slowest rank */
-    double **watched; /* [n_watch][steps], equal on every rank */
+    int64_t steps; /* run here, up to the first loss that is not finite when
+                      stopped early */
+    int64_t first_step; /* done before, by the checkpoint */
+    double *earlier;    /* [first_step] losses of these, NULL: not known */
+    double *losses;     /* [steps], equal on every rank */
+    double *step_s;     /* [steps]: slowest rank */
+    double **watched;   /* [n_watch][steps], equal on every rank */
     double step_median_s, step_min_s, step_max_s;
     int64_t *peak_bytes;       /* [ranks] allocated arenas */
     int64_t *touched_bytes;    /* [ranks] of them, pages that were ever used */

@@ -64,7 +64,7 @@ static void report_steps(exec_rank *rank, bool wait)
         int64_t k = rank->told++;
         int64_t begin = k ? rank->step_end_ns[k - 1] : rank->begin_ns;
         double loss = rank->loss_rank < 0 ? NAN : rank->losses[k];
-        options->progress(options->progress_ctx, k, loss,
+        options->progress(options->progress_ctx, rank->first_step + k, loss,
                           (double)(rank->step_end_ns[k] - begin) * 1e-9);
     }
 }
@@ -86,9 +86,9 @@ void exec_rank_tell_part(const exec_rank *rank, int64_t now_ns)
     const int64_t begin_ns =
         step ? rank->step_end_ns[step - 1] : rank->begin_ns;
     if (step < rank->steps && now_ns - begin_ns > LONG_NS)
-        rank->options->within(rank->options->progress_ctx, step,
-                              (double)rank->firings[step] /
-                                  (double)rank->firings_per_step);
+        rank->options->within(
+            rank->options->progress_ctx, rank->first_step + step,
+            (double)rank->firings[step] / (double)rank->firings_per_step);
 }
 
 void exec_rank_share_losses(exec_rank *rank)

@@ -20,10 +20,14 @@ void exec_rank_fault(exec_rank *rank, const plan_task *task, const char *cause)
     char text[1400];
     snprintf(text, sizeof text, "%.300s: %.1024s",
              plan_task_name(rank->graph, task, rank->arena), cause);
+    exec_rank_fail(rank, task->kind == PLAN_LOAD ? EXEC_DATA : EXEC_KERNEL,
+                   text);
+}
+
+void exec_rank_fail(exec_rank *rank, exec_fault fault, const char *text)
+{
     if (!rank->options->keep_process || rank->world->size > 1)
-        exec_world_abort_for(rank->world,
-                             task->kind == PLAN_LOAD ? EXEC_DATA : EXEC_KERNEL,
-                             text);
+        exec_world_abort_for(rank->world, fault, text);
     rank->fault = fs_strdup(rank->arena, text);
 }
 
@@ -251,10 +255,9 @@ static void plan_captures(exec_rank *rank)
     plan_watches(rank);
 }
 
-fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
-                         const plan *p, const exec_data *data,
-                         const exec_options *options, fs_arena *arena,
-                         fs_err *err, exec_rank *rank)
+fs_status exec_rank_begin(exec_world *world, const ir_graph *graph,
+                          const plan *p, const exec_options *options,
+                          fs_arena *arena, fs_err *err, exec_rank *rank)
 {
     memset(rank, 0, sizeof *rank);
     rank->world = world;
@@ -266,7 +269,14 @@ fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
     rank->role = plan_role_of_rank(p, world->rank);
     rank->mesh = plan_role_mesh(p, rank->role);
     plan_rank_coords(p, world->rank, rank->coords);
-    FS_TRY(map_memory(rank, err));
+    return map_memory(rank, err);
+}
+
+fs_status exec_rank_open(exec_rank *rank, const exec_data *data, fs_err *err)
+{
+    const plan *p = rank->plan;
+    const exec_options *options = rank->options;
+    fs_arena *arena = rank->arena;
     rank->actors = plan_actors_create(p, rank->role, options->steps, arena);
     rank->tasks = fs_new(arena, exec_task, rank->role->n_tasks);
     rank->flight = fs_new(arena, exec_flight, rank->role->n_streams);
@@ -276,7 +286,7 @@ fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
     rank->firings_per_step = count_firings(rank);
     rank->step_end_ns = fs_new(arena, int64_t, options->steps + 1);
     rank->losses = fs_new(arena, double, options->steps + 1);
-    rank->loader = exec_loader_create(world, data, rank->role->n_streams);
+    rank->loader = exec_loader_create(rank->world, data, rank->role->n_streams);
     kernel_set_threads(1); /* a device is one core: exec.h */
     for (int32_t i = 0; i < rank->role->n_tasks; i++) {
         rank->tasks[i].task = &rank->role->tasks[i];

@@ -54,8 +54,11 @@ typedef struct exec_rank {
     const ir_graph *graph;
     const plan *plan;
     const plan_role *role;
-    const exec_options *options;
+    const exec_options *options; /* their steps are those of this process */
     fs_arena *arena;
+    int64_t first_step;       /* steps of the run before this process's */
+    double *earlier;          /* [first_step] losses of these, or NULL */
+    struct exec_saver *saver; /* NULL: no checkpoints */
     int32_t coords[IR_MAX_MESH];
     const ir_mesh *mesh;
     char *memory; /* role->arena_bytes */
@@ -102,11 +105,12 @@ typedef struct exec_rank {
     int64_t *begun; /* [ranks] steps, of the rank that knows the losses */
 } exec_rank;
 
-/* Maps the arena, places variables, prepares every task. */
-fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
-                         const plan *p, const exec_data *data,
-                         const exec_options *options, fs_arena *arena,
-                         fs_err *err, exec_rank *out);
+/* Its role and its memory. */
+fs_status exec_rank_begin(exec_world *world, const ir_graph *graph,
+                          const plan *p, const exec_options *options,
+                          fs_arena *arena, fs_err *err, exec_rank *out);
+/* Places variables unless they were restored, prepares every task. */
+fs_status exec_rank_open(exec_rank *rank, const exec_data *data, fs_err *err);
 void exec_rank_close(exec_rank *rank);
 /* Beside the arena: the state of the runtime, the workspace of its kernels, and
  * what libraries (packed operands, kernels made at run time, message buffers)
@@ -119,11 +123,14 @@ int64_t exec_rank_touched_bytes(const exec_rank *rank);
 void exec_rank_piece(const exec_rank *rank, int32_t tensor,
                      const ir_nd_sbp *sbp, ir_shape *local,
                      int64_t offset[IR_MAX_RANK]);
-/* First values of variables and constants, into their registers. */
+/* First values of constants and, unless they were restored, of variables, into
+ * their registers. */
 void exec_rank_place_variables(exec_rank *rank);
 /* Ends the job with the task's name and the cause; a lone rank that keeps its
  * process notes them and ends its run. */
 void exec_rank_fault(exec_rank *rank, const plan_task *task, const char *cause);
+/* Of no task. */
+void exec_rank_fail(exec_rank *rank, exec_fault fault, const char *cause);
 
 /* Where a tensor that lives for a step or longer is kept: its variable's
  * register, or the out-register of its producer. Task -1 for variables;
@@ -139,6 +146,9 @@ void exec_rank_share_watched(exec_rank *rank);
 
 /* Steps the actors until all are at their end. */
 void exec_rank_run(exec_rank *rank);
+
+/* Something of it went on that is no task. */
+void exec_rank_moves(exec_rank *rank, int64_t now_ns);
 
 /* Losses: agreed before the run who has them; told to rank 0 as steps end,
  * when it reports progress; given to all ranks after the run. */

@@ -4,6 +4,7 @@
 #include "exec/rank.h"
 
 #include "base/clock.h"
+#include "exec/saver.h"
 #include "ir/element.h"
 
 #include <stdatomic.h>
@@ -59,7 +60,7 @@ static void run_kernel(exec_rank *rank, int32_t stream, exec_task *t)
     for (int32_t i = 0; i < task->n_out; i++)
         t->call.out[i].data = buffer(rank, stream, task->out[i], true);
     t->call.scratch = scratch_of(rank, stream);
-    t->call.step = rank->actors->cursor[stream].step;
+    t->call.step = rank->first_step + rank->actors->cursor[stream].step;
     t->call.micro_batch = plan_actor_micro_batch(rank->actors, stream);
     fs_err err = {0};
     if (t->kernel->run(t->state, &t->call, &err) != FS_OK)
@@ -97,8 +98,8 @@ static void start_load(exec_rank *rank, int32_t stream, exec_task *t)
     int64_t batch = rank->plan->strategy->batch;
     int32_t m = rank->plan->micro_batches;
     int32_t mb = plan_actor_micro_batch(rank->actors, stream);
-    t->job->sample =
-        rank->actors->cursor[stream].step * batch + mb * (batch / m);
+    const int64_t step = rank->first_step + rank->actors->cursor[stream].step;
+    t->job->sample = step * batch + mb * (batch / m);
     t->job->out = buffer(rank, stream, t->task->out[0], true);
     exec_loader_submit(rank->loader, t->job);
 }
@@ -216,10 +217,18 @@ static void begin_record(exec_rank *rank)
         return;
     r->n_streams = rank->role->n_streams;
     r->arena_bytes = rank->role->arena_bytes;
-    r->steps_begun = r->steps_done = r->first_step;
+    r->first_step = r->steps_begun = r->steps_done = rank->first_step;
     for (int32_t s = 0; s < rank->role->n_streams; s++)
         record_head(rank, s, rank->begin_ns, false);
     exec_recorder_state(&rank->world->recorder, EXEC_RUNNING);
+}
+
+void exec_rank_moves(exec_rank *rank, int64_t now_ns)
+{
+    exec_record *r = rank->world->recorder.record;
+    rank->last_move_ns = now_ns;
+    if (r)
+        r->moved_ns = r->heartbeat_ns = now_ns;
 }
 
 static void note_times(exec_rank *rank, const plan_task *task, int64_t now)
@@ -259,7 +268,11 @@ static void complete(exec_rank *rank, int32_t stream, int32_t task)
     for (int32_t i = 0; i < rank->n_captures; i++)
         if (rank->captures[i].task == task)
             capture_piece(rank, &rank->captures[i], stream, step);
+    const bool saves = rank->saver && exec_saver_is_due(rank->saver, step) &&
+                       plan_actor_last_firing(rank->actors, stream);
     plan_actor_done(rank->actors, stream);
+    if (saves)
+        exec_saver_made(rank->saver, t->task, step);
     count_firing(rank, step, now);
     flight->busy_ns = 0;
     record_head(rank, stream, now, false);
@@ -396,6 +409,14 @@ static void report_stall(exec_rank *rank, double seconds)
     exec_world_abort_for(rank->world, EXEC_HANG, text.at);
 }
 
+/* What the checkpoints' thread has written may be made anew. */
+static void serve_saver(exec_rank *rank)
+{
+    const char *cause;
+    if (!exec_saver_poll(rank->saver, &cause))
+        exec_rank_fail(rank, EXEC_DISK, cause);
+}
+
 enum { LOOK_NS = 50000000 };
 
 /* By time, and after rounds that moved something too: a poll that only took
@@ -410,6 +431,8 @@ static void watch(exec_rank *rank, int64_t now, int64_t *looked_ns)
     if (now - *looked_ns < LOOK_NS)
         return;
     *looked_ns = now;
+    if (rank->saver && exec_saver_moves(rank->saver, now))
+        exec_rank_moves(rank, now);
     exec_rank_poll_stop(rank);
     if (rank->options->within && rank->world->rank == 0)
         exec_rank_tell_part(rank, now);
@@ -432,6 +455,8 @@ void exec_rank_run(exec_rank *rank)
         bool moved = false;
         for (int32_t s = 0; s < rank->role->n_streams; s++)
             moved |= serve_stream(rank, s);
+        if (rank->saver)
+            serve_saver(rank);
         if (rank->tells)
             exec_rank_tell_losses(rank);
         /* A verdict is looked for while waiting: a rank that holds makes its

@@ -4,6 +4,7 @@
 #include "exec/rank.h"
 
 #include "exec/piece.h"
+#include "exec/shard.h"
 #include "ir/element.h"
 #include "ir/first_values.h"
 
@@ -54,19 +55,20 @@ static void place_variable(exec_rank *rank, const plan_register *r)
     exec_piece_rows(&t->shape, &local, offset, fill_row, &f);
 }
 
+static bool is_placed(const exec_rank *rank, const plan_register *r)
+{
+    const ir_tensor *t = &rank->graph->tensors.at[r->tensor];
+    return r->persistent && (rank->first_step == 0 || !exec_is_variable(t));
+}
+
 void exec_rank_place_variables(exec_rank *rank)
 {
     for (int32_t i = 0; i < rank->role->n_registers; i++)
-        if (rank->role->registers[i].persistent)
+        if (is_placed(rank, &rank->role->registers[i]))
             place_variable(rank, &rank->role->registers[i]);
 }
 
 /* ---- read back ---- */
-
-static bool is_variable(const ir_tensor *t)
-{
-    return t->role == IR_PARAM || t->role == IR_STATE || t->role == IR_BUFFER;
-}
 
 /* What is marked as an output is whole where its task reads it, also when it
  * is a view, an input or a constant, which no task makes. */
@@ -93,7 +95,7 @@ void exec_rank_find(const exec_rank *rank, int32_t tensor, int32_t *task,
     const ir_tensor *t = &rank->graph->tensors.at[tensor];
     const plan_role *role = rank->role;
     *task = *reg = -1;
-    for (int32_t i = 0; is_variable(t) && i < role->n_registers; i++) {
+    for (int32_t i = 0; exec_is_variable(t) && i < role->n_registers; i++) {
         const plan_register *r = &role->registers[i];
         if (r->persistent && r->tensor == tensor) {
             *reg = i;

@@ -465,6 +465,30 @@ int64_t plan_actor_done(plan_actors *a, int32_t stream)
     return bytes;
 }
 
+/* Of the newest piece. */
+static int32_t *readers_of(plan_actors *a, int32_t reg)
+{
+    const plan_actor_register *r = &a->registers[reg];
+    FS_ASSERT(r->persistent && r->producer >= 0 && r->count == 1);
+    return &a->readers[plan_actor_buffer(r, a->produced[reg] - 1)];
+}
+
+void plan_actor_hold(plan_actors *a, int32_t reg)
+{
+    int32_t *left = readers_of(a, reg);
+    if (a->released[reg] == a->produced[reg]) { /* nobody reads it */
+        a->released[reg]--;
+        *left = 0;
+    }
+    ++*left;
+}
+
+void plan_actor_let_go(plan_actors *a, int32_t reg)
+{
+    if (--*readers_of(a, reg) == 0)
+        a->released[reg]++;
+}
+
 bool plan_actors_finished(const plan_actors *a)
 {
     for (int32_t s = 0; s < a->role->n_streams; s++)

@@ -116,6 +116,11 @@ int64_t plan_actor_fire(plan_actors *a, int32_t stream);
 /* The fired head has completed: hand on, release, advance the cursor. Returns
  * the bytes that nobody holds any more. */
 int64_t plan_actor_done(plan_actors *a, int32_t stream);
+/* One reader more, which is no task, of the piece that the update of a variable
+ * (a register of one buffer) has just made: the next update waits until it is
+ * let go. What has no update never changes and is not held. */
+void plan_actor_hold(plan_actors *a, int32_t reg);
+void plan_actor_let_go(plan_actors *a, int32_t reg);
 bool plan_actors_finished(const plan_actors *a);
 /* Why the head of a stream cannot fire, for stall reports. */
 void plan_actor_explain(const plan_actors *a, const ir_graph *graph,

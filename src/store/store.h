@@ -47,7 +47,7 @@ fs_status store_figure(store_db *db, int64_t run, const char *name,
                        double value, const char *unit, fs_err *err);
 /* skipped: left out by a loss scale; NULL: none was. */
 typedef struct store_steps {
-    int64_t n;
+    int64_t n, first; /* from 0 */
     const double *losses, *step_s;
     const bool *skipped;
 } store_steps;

@@ -187,7 +187,7 @@ static fs_status write_steps(store_db *db, sqlite3_stmt *statement,
 {
     const store_steps *rows = what;
     for (int64_t i = 0; i < rows->n; i++) {
-        store_bind(statement, "iirri", run, i, rows->losses[i], rows->step_s[i],
+        store_bind(statement, "iirri", run, rows->first + i, rows->losses[i], rows->step_s[i],
                    (int64_t)(rows->skipped && rows->skipped[i]));
         FS_TRY(store_step(db, statement, err));
     }

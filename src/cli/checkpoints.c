@@ -1,0 +1,122 @@
+#include "config.h"
+#include "cli/checkpoints.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "exec/saving.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { USUAL_KEEP = 2 };
+
+/* 0: absent, or no number of steps. */
+static int64_t every_of(const cli *c)
+{
+    const char *said = c->args.checkpoint_every;
+    char *end;
+    errno = 0;
+    const int64_t every = said ? strtoll(said, &end, 10) : 0;
+    return said && !errno && end != said && !*end && every > 0 ? every : 0;
+}
+
+static fs_status check_folder(cli *c, const char *dir)
+{
+    struct stat there;
+    if (stat(dir, &there) != 0)
+        return cli_check_writable(c, dir); /* run makes it */
+    if (!S_ISDIR(there.st_mode))
+        return fs_fail(&c->err, FS_INVALID,
+                       "--checkpoint %s: wants a folder, this is a file", dir);
+    return access(dir, W_OK | X_OK) == 0 ? FS_OK
+                                         : fs_write_fail(dir, errno, &c->err);
+}
+
+static fs_status check_resume(cli *c, const char *dir, int64_t steps)
+{
+    int64_t *at;
+    const int32_t n = exec_checkpoints_list(dir, c->arena, &at);
+    if (n == 0 && !c->quiet && !cli_am_rank())
+        fs_warn("%s: no checkpoint is there: the run begins with step 1", dir);
+    if (n == 0 || at[0] < steps || cli_am_rank())
+        return FS_OK;
+    return fs_fail(&c->err, FS_INVALID,
+                   "%s: its newest checkpoint is of step %" PRId64
+                   ": --steps %" PRId64
+                   " leaves nothing to do (steps count from the beginning of "
+                   "the training)",
+                   dir, at[0], steps);
+}
+
+fs_status cli_check_checkpoints(cli *c, int64_t steps)
+{
+    const cli_args *a = &c->args;
+    const char *lonely = a->checkpoint_every        ? "--checkpoint-every"
+                         : a->keep_checkpoints >= 0 ? "--keep-checkpoints"
+                         : a->resume                ? "--resume"
+                                                    : NULL;
+    if (!a->checkpoint)
+        return lonely ? fs_fail(&c->err, FS_INVALID,
+                                "%s wants --checkpoint DIR beside it", lonely)
+                      : FS_OK;
+    if (a->checkpoint_every && every_of(c) < 1)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--checkpoint-every wants a whole number of steps, 1 or "
+                       "more, not '%s'",
+                       a->checkpoint_every);
+    FS_TRY(check_folder(c, a->checkpoint));
+    return a->resume ? check_resume(c, a->checkpoint, steps) : FS_OK;
+}
+
+exec_saving cli_saving(const cli *c)
+{
+    const cli_args *a = &c->args;
+    return (exec_saving){.dir = a->checkpoint,
+                         .every = every_of(c),
+                         .keep = a->keep_checkpoints >= 0
+                                     ? (int32_t)a->keep_checkpoints
+                                     : USUAL_KEEP,
+                         .resume = a->resume};
+}
+
+int cli_checkpoint_words(cli *c, const char **words)
+{
+    const cli_args *a = &c->args;
+    int n = 0;
+    if (!a->checkpoint)
+        return 0;
+    words[n++] = "--checkpoint";
+    words[n++] = a->checkpoint;
+    if (a->checkpoint_every) {
+        words[n++] = "--checkpoint-every";
+        words[n++] = a->checkpoint_every;
+    }
+    if (a->keep_checkpoints >= 0) {
+        words[n++] = "--keep-checkpoints";
+        words[n++] = fs_printf(c->arena, "%" PRId64, a->keep_checkpoints);
+    }
+    if (a->resume)
+        words[n++] = "--resume";
+    return n;
+}
+
+void cli_tell_checkpoints(cli *c, const exec_result *result)
+{
+    int64_t *at;
+    const char *dir = c->args.checkpoint;
+    if (result->first_step > 0) {
+        json_object_set_new(c->result, "first_step",
+                            json_integer(result->first_step + 1));
+        cli_say(c, "resumed from %s\n",
+                exec_checkpoint_path(dir, result->first_step, false, c->arena));
+    }
+    if (!dir || exec_checkpoints_list(dir, c->arena, &at) == 0)
+        return;
+    const char *newest = exec_checkpoint_path(dir, at[0], false, c->arena);
+    json_object_set_new(c->result, "checkpoint", json_string(newest));
+    cli_say(c, "newest checkpoint: %s\n", newest);
+}

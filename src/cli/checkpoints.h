@@ -1,0 +1,21 @@
+/* run's checkpoints: what was asked for, and what is told of them. */
+#ifndef FS_CLI_CHECKPOINTS_H
+#define FS_CLI_CHECKPOINTS_H
+
+#include "cli/cli.h"
+
+#include "exec/exec.h"
+
+enum { CLI_CHECKPOINT_WORDS = 7 };
+
+/* FS_INVALID: a flag without --checkpoint, a folder that cannot be written, or
+ * (with --resume) one whose newest checkpoint leaves nothing of `steps`. */
+fs_status cli_check_checkpoints(cli *c, int64_t steps);
+exec_saving cli_saving(const cli *c);
+/* The same as words of a command line; returns how many. */
+int cli_checkpoint_words(cli *c, const char **words);
+/* Into the JSON object and onto the screen: where the run began, and the
+ * newest checkpoint that it leaves. */
+void cli_tell_checkpoints(cli *c, const exec_result *result);
+
+#endif

@@ -1,0 +1,26 @@
+/* Checkpoints as whoever runs a training sees them: what is asked for, and
+ * which there are. */
+#ifndef FS_EXEC_SAVING_H
+#define FS_EXEC_SAVING_H
+
+#include "base/arena.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct exec_saving {
+    const char *dir;
+    int64_t every; /* steps; 0: after the last only */
+    int32_t keep;  /* the newest so many; 0: all */
+    bool resume;   /* begin with the newest in `dir` that is whole */
+} exec_saving;
+
+/* Steps of the checkpoints in `dir`, newest first; none where there is no such
+ * folder. */
+int32_t exec_checkpoints_list(const char *dir, fs_arena *arena,
+                              int64_t **steps);
+/* "DIR/step-20", and the folder that it is made in. */
+const char *exec_checkpoint_path(const char *dir, int64_t step, bool unfinished,
+                                 fs_arena *arena);
+
+#endif
