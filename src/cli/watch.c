@@ -191,10 +191,11 @@ static bool all_in(const cli_watch *w, exec_state from, exec_state to)
     return true;
 }
 
+/* A stopped rank writes nothing. */
 static bool is_saving(const cli_watch *w)
 {
     for (int32_t r = 0; r < w->records.n; r++)
-        if (record_of(w, r)->saving_ns != 0)
+        if (record_of(w, r)->saving_ns != 0 && w->ranks[r].stopped_s <= 0)
             return true;
     return false;
 }
