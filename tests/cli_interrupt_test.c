@@ -65,9 +65,12 @@ static void test_killed_rank(void)
     tap_ok(says(a, 3, "was killed by signal 9 (SIGKILL)") &&
                (strstr(a->err, "rank 0 was") || strstr(a->err, "rank 1 was")),
            "a killed rank is named, and its signal");
-    tap_ok(json_object_get(a->json, "fault") != NULL &&
+    const char *fault = json_string_value(json_object_get(a->json, "fault"));
+    tap_ok(fault && strcmp(fault, "killed") == 0 &&
+               json_object_get(a->json, "fault_text") != NULL &&
+               json_array_size(json_object_get(a->json, "faults")) == 1 &&
                json_object_get(a->json, "figures_of") != NULL &&
-               json_object_size(a->json) == 2,
+               json_object_size(a->json) == 4,
            "the answer holds the fault, whose figures the plan has, and "
            "nothing that did not happen");
     tap_ok(wait_ranks(0, ranks), "the other ranks end too");

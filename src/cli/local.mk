@@ -104,3 +104,17 @@ tests_cli_interval_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_holding_test_SOURCES = tests/cli_holding_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_holding_test_LDADD = $(JANSSON_LIBS) -lm
+
+# Ranks that fail: a few in `make check`, FAULT_SEEDS (50) drawn kinds and
+# moments in `make check-faults`.
+check_PROGRAMS += tests/cli_supervise_test tests/cli_waits_test
+tests_cli_supervise_test_SOURCES = tests/cli_supervise_test.c \
+  tests/run_going.h tests/run_cli.h tests/tap.h
+tests_cli_supervise_test_LDADD = $(JANSSON_LIBS) -lm
+tests_cli_waits_test_SOURCES = tests/cli_waits_test.c src/cli/waits.c \
+  src/cli/waits.h tests/tap.h
+tests_cli_waits_test_LDADD = $(exec_libs)
+.PHONY: check-faults
+check-faults: all tests/cli_supervise_test
+	@$(AM_TESTS_ENVIRONMENT) FAULT_SEEDS=$${FAULT_SEEDS:-50} \
+	  tests/cli_supervise_test

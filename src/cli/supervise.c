@@ -131,6 +131,19 @@ static bool was_over(supervisor *s, cli *c)
 
 /* ---- the job ---- */
 
+/* From the last checkpoint on, where there are any. */
+static const char *const *words_again(const cli *c, const char *const *words)
+{
+    int n = 0;
+    while (words[n])
+        n++;
+    const char **again = fs_new(c->arena, const char *, n + 2);
+    memcpy(again, words, (size_t)n * sizeof *again);
+    if (c->args.checkpoint && !c->args.resume)
+        again[n++] = "--resume";
+    return again;
+}
+
 static double input_bytes(const cli *c)
 {
     struct stat there;
@@ -163,10 +176,11 @@ static void tell_last(supervisor *s, const cli *c)
 static fs_status run_job(supervisor *s, cli *c, const cli_plan *p,
                          const char *const *words)
 {
+    const char *const *said = words;
     for (;;) {
         cli_watch_begin(&s->watch);
         const fs_status status =
-            cli_start_ranks(c, p->cluster->n_devices, words, &s->hooks);
+            cli_start_ranks(c, p->cluster->n_devices, said, &s->hooks);
         if (status != FS_FAULT)
             return status;
         if (was_over(s, c))
@@ -177,6 +191,7 @@ static fs_status run_job(supervisor *s, cli *c, const cli_plan *p,
             return status;
         }
         c->err = (fs_err){0};
+        said = words_again(c, words);
         s->restarts++;
         s->telling = true;
     }

@@ -179,26 +179,45 @@ static int64_t count_fired(const exec_record *r, const plan_role *role)
     return n;
 }
 
+static bool differ(const exec_record *const *records, const plan_role *role,
+                   cli_waits *w)
+{
+    int32_t least = role->first_rank, most = role->first_rank;
+    for (int32_t r = least; r < role->first_rank + role->n_ranks; r++) {
+        const int64_t fired = count_fired(records[r], role);
+        if (fired < count_fired(records[least], role))
+            least = r;
+        if (fired > count_fired(records[most], role))
+            most = r;
+    }
+    if (count_fired(records[least], role) == count_fired(records[most], role))
+        return false;
+    w->differs = least;
+    w->ahead = most;
+    return true;
+}
+
+static bool has_lifeless(const plan_role *role, const bool *lifeless)
+{
+    for (int32_t r = 0; r < role->n_ranks; r++)
+        if (lifeless[role->first_rank + r])
+            return true;
+    return false;
+}
+
+/* Others may differ only because they wait for the lifeless one in different
+ * places. */
 static void find_differing(const plan *p, const exec_record *const *records,
-                           cli_waits *w)
+                           const bool *lifeless, cli_waits *w)
 {
     w->differs = w->ahead = -1;
-    for (int32_t i = 0; i < p->n_roles && w->differs < 0; i++) {
-        const plan_role *role = &p->roles[i];
-        int32_t least = role->first_rank, most = role->first_rank;
-        for (int32_t r = least; r < role->first_rank + role->n_ranks; r++) {
-            const int64_t fired = count_fired(records[r], role);
-            if (fired < count_fired(records[least], role))
-                least = r;
-            if (fired > count_fired(records[most], role))
-                most = r;
-        }
-        if (count_fired(records[least], role) ==
-            count_fired(records[most], role))
-            continue;
-        w->differs = least;
-        w->ahead = most;
-    }
+    for (int32_t i = 0; i < p->n_roles; i++)
+        if (has_lifeless(&p->roles[i], lifeless) &&
+            differ(records, &p->roles[i], w))
+            return;
+    for (int32_t i = 0; i < p->n_roles; i++)
+        if (differ(records, &p->roles[i], w))
+            return;
 }
 
 static void find_root(cli_waits *w)
@@ -266,9 +285,10 @@ void cli_waits_of(const plan *p, const exec_record *const *records,
     for (int32_t r = 0; r < w.n; r++)
         w.at[r] = lifeless[r] ? find_latest(p, records, r)
                               : find_at(p, records, r, arena);
-    find_differing(p, records, &w);
+    find_differing(p, records, lifeless, &w);
     find_root(&w);
-    find_cycle(&w, arena);
+    if (w.root < 0)
+        find_cycle(&w, arena);
     *out = w;
 }
 

@@ -132,10 +132,12 @@ typedef struct look {
 } look;
 
 /* A rank that waits for the disk, or that others keep from its core, does not
- * hang. */
-static bool is_excused(char process, int64_t ticks, const cli_watched *was)
+ * hang. (One that waits for others goes on looking.) */
+static bool is_excused(char process, int64_t ticks, const exec_record *r,
+                       const cli_watched *was)
 {
-    return process == 'D' || (process == 'R' && ticks == was->cpu_ticks);
+    return process == 'D' || (process == 'R' && ticks == was->cpu_ticks &&
+                              r->heartbeat_ns == was->heartbeat_ns);
 }
 
 static void look_at(cli_watch *w, int32_t rank, double passed_s, look *all)
@@ -147,7 +149,7 @@ static void look_at(cli_watch *w, int32_t rank, double passed_s, look *all)
         return;
     const char process = read_process(r->pid, &ticks);
     at->seen = true;
-    all->excused |= is_excused(process, ticks, at);
+    all->excused |= is_excused(process, ticks, r, at);
     all->moved |= r->moved_ns != at->moved_ns || r->state != at->state;
     at->still_s =
         r->heartbeat_ns != at->heartbeat_ns ? 0 : at->still_s + passed_s;
@@ -189,10 +191,11 @@ static bool all_in(const cli_watch *w, exec_state from, exec_state to)
     return true;
 }
 
+/* A stopped rank writes nothing. */
 static bool is_saving(const cli_watch *w)
 {
     for (int32_t r = 0; r < w->records.n; r++)
-        if (record_of(w, r)->saving_ns != 0)
+        if (record_of(w, r)->saving_ns != 0 && w->ranks[r].stopped_s <= 0)
             return true;
     return false;
 }
@@ -260,7 +263,8 @@ static bool is_lifeless(const cli_watch *w, int32_t rank)
 {
     return is_still(w, rank) || is_dead(w, rank) ||
            w->ranks[rank].stopped_s > 0 ||
-           record_of(w, rank)->state == EXEC_FAILED;
+           (record_of(w, rank)->state == EXEC_FAILED &&
+            record_of(w, rank)->fault != EXEC_INTERRUPTED);
 }
 
 /* Copies, which stand still. */

@@ -123,3 +123,7 @@ EXTRA_DIST += src/exec/README.md src/exec/DATA.md
 check_PROGRAMS += tests/exec_cuda_test
 tests_exec_cuda_test_SOURCES = tests/exec_cuda_test.c tests/tap.h
 tests_exec_cuda_test_LDADD = $(exec_libs)
+
+check_PROGRAMS += tests/exec_recorder_test
+tests_exec_recorder_test_SOURCES = tests/exec_recorder_test.c tests/tap.h
+tests_exec_recorder_test_LDADD = $(exec_libs)

@@ -1,0 +1,241 @@
+/* Ranks that fail in many ways: named, ended, started again, and the weights
+ * are those of a run that nothing disturbed. FAULT_SEEDS=N draws so many more
+ * kinds and moments (make check-faults). */
+#include "config.h"
+#include "tests/run_going.h"
+
+#define MLP "zoo:mlp,in=16,hidden=32,layers=2,classes=4"
+#define RUN "run \"$D/%s\" --data synthetic --steps 16 --json "
+
+static char undisturbed[2][32];
+static const char *const plans[2] = {"p2.json", "p4.json"};
+static const int ranks_of[2] = {2, 4};
+
+static const char *text_of(const cli_answer *a, const char *key)
+{
+    const char *text = json_string_value(json_object_get(a->json, key));
+    return text ? text : "";
+}
+
+static const json_t *fault_at(const cli_answer *a, size_t i)
+{
+    return json_array_get(json_object_get(a->json, "faults"), i);
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static const cli_answer *run_with(const char *failpoint, int plan,
+                                  const char *more)
+{
+    const double begin_s = now_s();
+    setenv("FLOWSEARCH_FAILPOINT", failpoint, 1);
+    const cli_answer *a = cli(RUN "%s", plans[plan], more);
+    unsetenv("FLOWSEARCH_FAILPOINT");
+    printf("# %s on %d ranks: %.1f s\n", failpoint, ranks_of[plan],
+           now_s() - begin_s);
+    return a;
+}
+
+static int is_same(const cli_answer *a, int plan)
+{
+    const int same = a->status == 0 && strcmp(text_of(a, "weights_digest"),
+                                              undisturbed[plan]) == 0;
+    if (!same)
+        cli_show(a);
+    return same;
+}
+
+/* ---- named ---- */
+
+static void named(const char *failpoint, const char *word, const char *text)
+{
+    const cli_answer *a = run_with(failpoint, 0, "");
+    const int good = says(a, 3, text) &&
+                     strcmp(text_of(a, "fault"), word) == 0 &&
+                     strstr(text_of(a, "fault_text"), text) &&
+                     json_object_get(a->json, "losses") == NULL;
+    tap_ok(good, "%s ends with 3, as '%s', told", failpoint, word);
+    if (a->status == 3 && !good)
+        printf("# %s: %s\n", text_of(a, "fault"), text_of(a, "fault_text"));
+}
+
+static void test_named(void)
+{
+    named("step:5=kill9@1", "killed",
+          "rank 1 was killed by signal 9 (SIGKILL) at step 5");
+    named("step:1=kill9@0", "killed", "rank 0 was killed");
+    named("step:5=segv@1", "crash", "rank 1");
+    named("transfer:9=exit@0", "crash", "rank 0 ended with status 1");
+    setenv("FS_STALL_S", "2", 1);
+    named("step:5=stop@1", "stopped", "rank 1 is stopped (SIGSTOP)");
+    named("step:5=hang@0", "hang", "rank 0 hangs: no progress for");
+    unsetenv("FS_STALL_S");
+}
+
+static void test_dump(void)
+{
+    const cli_answer *a = run_with("step:5=kill9@1", 0, "");
+    const json_t *ranks = json_object_get(fault_at(a, 0), "ranks");
+    const json_t *killed = json_array_get(ranks, 1);
+    tap_ok(json_array_size(ranks) == 2 &&
+               json_array_size(json_object_get(killed, "last")) > 0,
+           "all ranks' last events are in the answer");
+    tap_equal_int(
+        json_integer_value(json_object_get(fault_at(a, 0), "differs")), 1,
+        "and the rank that differs");
+    tap_ok(strstr(a->err, "rank 1 is behind rank 0"), "which is told");
+}
+
+static void test_refused(void)
+{
+    const cli_answer *a = run_with("step:5=kill@1", 0, "");
+    tap_ok(says(a, 2, "FLOWSEARCH_FAILPOINT: 'kill@1' at character 8"),
+           "a failpoint that is none is refused, with its place");
+}
+
+/* ---- started again ---- */
+
+static void test_begun_anew(void)
+{
+    const cli_answer *a = run_with("step:5=kill9@1", 0, "--max-restarts 1");
+    tap_ok(is_same(a, 0), "begun anew, the same weights");
+    tap_ok(strstr(a->err, "at step 5; begun anew"), "which is told");
+    tap_ok(json_integer_value(json_object_get(a->json, "restarts")) == 1 &&
+               json_array_size(json_object_get(a->json, "faults")) == 1 &&
+               json_object_get(a->json, "fault") == NULL,
+           "the answer has the fault among those that were overcome");
+    a = run_with("step:5=kill9@1;step:6=segv@0", 0, "--max-restarts 1");
+    tap_ok(a->status == 3 && strcmp(text_of(a, "fault"), "crash") == 0 &&
+               json_array_size(json_object_get(a->json, "faults")) == 2,
+           "one restart for two faults is one too few");
+}
+
+static void test_resumed(void)
+{
+    const cli_answer *a = run_with("step:11=kill9@1", 0,
+                                   "--max-restarts 1 --checkpoint \"$D/ck\" "
+                                   "--checkpoint-every 4");
+    tap_ok(is_same(a, 0), "resumed from a checkpoint, the same weights");
+    tap_ok(json_array_size(json_object_get(a->json, "losses")) == 16,
+           "the losses of all steps");
+    shell("rm -rf \"$D/ck\"");
+    a = run_with("sync:3=enospc@0", 0,
+                 "--checkpoint \"$D/ck\" --checkpoint-every 4");
+    tap_ok(a->status == 3 && strcmp(text_of(a, "fault"), "disk") == 0,
+           "a full disk is a fault of the disk");
+    shell("rm -rf \"$D/ck\"");
+}
+
+/* ---- a stop that ends ---- */
+
+static void test_short_stop(void)
+{
+    pid_t ranks[MOST_RANKS];
+    char words[512];
+    snprintf(words, sizeof words,
+             "run \"$D/p2.json\" --data synthetic --steps 3000 --json "
+             "--db \"$D/test.db\"");
+    pid_t child = start(words);
+    tap_ok(wait_working("p2.json", 2, ranks), "two ranks run");
+    for (int i = 0; i < 10; i++)
+        nap();
+    kill(ranks[1], SIGSTOP);
+    for (int i = 0; i < 10; i++)
+        nap();
+    kill(ranks[1], SIGCONT);
+    const cli_answer *a = finish(child);
+    tap_ok(a->status == 0 && json_object_get(a->json, "faults") == NULL,
+           "a rank that is stopped for half a second and goes on is no fault");
+    if (a->status != 0)
+        cli_show(a);
+}
+
+/* ---- drawn ---- */
+
+static unsigned draw(unsigned long long *seed, unsigned below)
+{
+    *seed = *seed * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (unsigned)(*seed >> 33) % below;
+}
+
+static void draw_failpoint(unsigned long long *seed, int plan, char out[64])
+{
+    static const char *const kinds[] = {"kill9", "kill9",    "segv",
+                                        "abort", "exit",     "stop",
+                                        "hang",  "sleep200", "slow300"};
+    static const struct {
+        const char *name;
+        unsigned most;
+        int own; /* of a checkpoint: only where one is written */
+    } points[] = {{"step", 16, 0},    {"fire", 300, 0}, {"transfer", 60, 0},
+                  {"save", 20, 1},    {"sync", 5, 1},   {"commit", 5, 1},
+                  {"committed", 5, 1}};
+    const unsigned at = draw(seed, 7);
+    const unsigned count = 1 + draw(seed, points[at].most);
+    const unsigned kind = draw(seed, points[at].own ? 5 : 9);
+    const unsigned rank = draw(seed, (unsigned)ranks_of[plan]);
+    /* Rank 0 alone commits. */
+    snprintf(out, 64, "%s:%u=%s@%u", points[at].name, count, kinds[kind],
+             at >= 5 ? 0 : rank);
+}
+
+static void test_drawn(unsigned long long seed)
+{
+    char first[64], second[64], both[160];
+    unsigned long long state = seed;
+    draw(&state, 2);
+    const int plan = (int)draw(&state, 2);
+    draw_failpoint(&state, plan, first);
+    draw_failpoint(&state, plan, second);
+    const int two = draw(&state, 3) == 0;
+    snprintf(both, sizeof both, "%s%s%s", first, two ? ";" : "",
+             two ? second : "");
+    const cli_answer *a = run_with(both, plan,
+                                   "--max-restarts 4 --checkpoint \"$D/ck\" "
+                                   "--checkpoint-every 3");
+    tap_ok(is_same(a, plan), "seed %llu: %s: the same weights, %d faults", seed,
+           both, (int)json_array_size(json_object_get(a->json, "faults")));
+    shell("rm -rf \"$D/ck\"");
+}
+
+static void make_plans(void)
+{
+    const cli_answer *a =
+        cli("plan " MLP " --cluster local --ranks 2 --dp 2 --batch 8 "
+            "-o \"$D/p2.json\"");
+    tap_ok(a->status == 0, "a plan for two ranks");
+    a = cli("plan " MLP " --cluster local --ranks 4 --tp 2 --pp 2 "
+            "--micro-batches 2 --batch 8 -o \"$D/p4.json\"");
+    tap_ok(a->status == 0, "a plan for four");
+    for (int i = 0; i < 2; i++) {
+        a = cli(RUN, plans[i]);
+        snprintf(undisturbed[i], sizeof undisturbed[i], "%s",
+                 text_of(a, "weights_digest"));
+        tap_ok(a->status == 0 && undisturbed[i][0], "what nothing disturbs");
+    }
+}
+
+int main(void)
+{
+    const char *more = getenv("FAULT_SEEDS");
+    const unsigned long long seed = tap_seed(1);
+    cli_begin_scratch("cli_supervise");
+    make_plans();
+    if (!more) {
+        test_named();
+        test_dump();
+        test_refused();
+        test_begun_anew();
+        test_resumed();
+        test_short_stop();
+    }
+    for (int i = 0; i < (more ? atoi(more) : 2); i++)
+        test_drawn(seed + (unsigned long long)i);
+    cli_end_scratch();
+    return tap_done();
+}
