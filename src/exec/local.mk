@@ -6,7 +6,7 @@ src_exec_libfs_exec_a_SOURCES = src/exec/exec.c src/exec/exec.h \
   src/exec/piece.c src/exec/piece.h \
   src/exec/transfer.c src/exec/transfer.h src/exec/loader.c \
   src/exec/loader.h src/exec/data.c src/exec/rank.c src/exec/rank.h \
-  src/exec/variables.c src/exec/run.c src/exec/losses.c src/exec/stop.c \
+  src/exec/variables.c src/exec/layouts.c src/exec/run.c src/exec/losses.c src/exec/stop.c \
   src/exec/measure.c src/exec/alone.c src/exec/alone.h src/exec/probe.c src/exec/probe.h src/exec/calibrate.h src/exec/probe_turn.c src/exec/probe_firing.c \
   src/exec/probe_graphs.c src/exec/probe_points.c src/exec/cuda.c src/exec/cuda_abi.h
 
