@@ -6,11 +6,14 @@
 #include "config.h"
 #include "exec/rank.h"
 
+#include <stdlib.h>
+
 typedef struct choosing {
     exec_rank *rank;
     int32_t *group; /* [n_registers] union-find */
     bool *may;      /* by register, then by group */
     bool *gains;
+    kernel_layout_use *use; /* [n_tasks] */
 } choosing;
 
 static int32_t find_group(const choosing *c, int32_t reg)
@@ -83,13 +86,14 @@ static int32_t look_at(choosing *c, int32_t reg, int32_t tensor,
     return together;
 }
 
-static void look_at_task(choosing *c, const exec_task *t)
+static void look_at_task(choosing *c, int32_t at)
 {
+    const exec_task *t = &c->rank->tasks[at];
     const plan_task *task = t->task;
+    kernel_layout_use *use = &c->use[at];
     const bool computes = task->kind == PLAN_COMPUTE;
     const ir_node *node =
         computes ? &c->rank->graph->nodes.at[task->node] : NULL;
-    kernel_layout_use use = {.gains = false};
     int32_t together = -1;
     if (!computes || node->op == IR_OP_output) {
         for (int32_t i = 0; i < task->n_in; i++)
@@ -98,46 +102,58 @@ static void look_at_task(choosing *c, const exec_task *t)
             c->may[find_group(c, task->out[i])] = false;
         return;
     }
-    kernel_layout_uses(&t->call, &use);
+    kernel_layout_uses(&t->call, use);
     for (int32_t i = 0; i < task->n_in; i++)
         together = look_at(c, task->in[i], node->in[i], &t->call.in[i],
-                           use.in[i], use.gains, together);
+                           use->in[i], use->gains, together);
     for (int32_t i = 0; i < task->n_out; i++)
         together = look_at(c, task->out[i], node->out[i], &t->call.out[i],
-                           use.out[i], use.gains, together);
+                           use->out[i], use->gains, together);
 }
 
-static void set_layouts(const choosing *c, exec_task *t)
+static void set_layout(const choosing *c, int32_t reg, kernel_layouts use,
+                       kernel_arg *arg)
 {
+    const int32_t group = find_group(c, reg);
+    const bool both = lies_both_ways(arg) && kernel_may_block(arg);
+    if (use != KERNEL_FIXED &&
+        (both || (!lies_both_ways(arg) && c->may[group] && c->gains[group])))
+        arg->layout = KERNEL_BLOCKED;
+}
+
+static void set_layouts(const choosing *c, int32_t at)
+{
+    exec_task *t = &c->rank->tasks[at];
     const plan_task *task = t->task;
     if (task->kind != PLAN_COMPUTE)
         return;
-    for (int32_t i = 0; i < task->n_in; i++) {
-        const int32_t group = find_group(c, task->in[i]);
-        if (c->may[group] && c->gains[group] && !lies_both_ways(&t->call.in[i]))
-            t->call.in[i].layout = KERNEL_BLOCKED;
-    }
-    for (int32_t i = 0; i < task->n_out; i++) {
-        const int32_t group = find_group(c, task->out[i]);
-        if (c->may[group] && c->gains[group] &&
-            !lies_both_ways(&t->call.out[i]))
-            t->call.out[i].layout = KERNEL_BLOCKED;
-    }
+    for (int32_t i = 0; i < task->n_in; i++)
+        set_layout(c, task->in[i], c->use[at].in[i], &t->call.in[i]);
+    for (int32_t i = 0; i < task->n_out; i++)
+        set_layout(c, task->out[i], c->use[at].out[i], &t->call.out[i]);
 }
 
-void exec_rank_choose_layouts(exec_rank *rank)
+fs_status exec_rank_choose_layouts(exec_rank *rank, fs_err *err)
 {
-    const int32_t n = rank->role->n_registers;
+    const size_t n = (size_t)rank->role->n_registers + 1;
     choosing c = {.rank = rank,
-                  .group = fs_new(rank->arena, int32_t, n + 1),
-                  .may = fs_new(rank->arena, bool, n + 1),
-                  .gains = fs_new(rank->arena, bool, n + 1)};
-    for (int32_t i = 0; i < n; i++) {
+                  .group = calloc(n, sizeof *c.group),
+                  .may = calloc(n, sizeof *c.may),
+                  .gains = calloc(n, sizeof *c.gains),
+                  .use =
+                      calloc((size_t)rank->role->n_tasks + 1, sizeof *c.use)};
+    const bool room = c.group && c.may && c.gains && c.use;
+    for (int32_t i = 0; room && i < rank->role->n_registers; i++) {
         c.group[i] = i;
         c.may[i] = may_lie_blocked(rank, &rank->role->registers[i]);
     }
-    for (int32_t i = 0; i < rank->role->n_tasks; i++)
-        look_at_task(&c, &rank->tasks[i]);
-    for (int32_t i = 0; i < rank->role->n_tasks; i++)
-        set_layouts(&c, &rank->tasks[i]);
+    for (int32_t i = 0; room && i < rank->role->n_tasks; i++)
+        look_at_task(&c, i);
+    for (int32_t i = 0; room && i < rank->role->n_tasks; i++)
+        set_layouts(&c, i);
+    free(c.group);
+    free(c.may);
+    free(c.gains);
+    free(c.use);
+    return room ? FS_OK : fs_fail(err, FS_FAULT, "out of memory for layouts");
 }

@@ -291,7 +291,7 @@ fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
             shape_compute(rank, &rank->tasks[i]);
     }
     if (strcmp(kernels_of(rank), "auto") == 0)
-        exec_rank_choose_layouts(rank);
+        FS_TRY(exec_rank_choose_layouts(rank, err));
     for (int32_t i = 0; i < rank->role->n_tasks; i++)
         FS_TRY(prepare_task(rank, &rank->tasks[i], err));
     share_workspace(rank);

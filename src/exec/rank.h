@@ -120,7 +120,7 @@ void exec_rank_piece(const exec_rank *rank, int32_t tensor,
                      const ir_nd_sbp *sbp, ir_shape *local,
                      int64_t offset[IR_MAX_RANK]);
 /* Which registers lie in blocks of channels; before kernels are chosen. */
-void exec_rank_choose_layouts(exec_rank *rank);
+fs_status exec_rank_choose_layouts(exec_rank *rank, fs_err *err);
 /* First values of variables and constants, into their registers. */
 void exec_rank_place_variables(exec_rank *rank);
 /* Ends the job with the task's name and the cause; a lone rank that keeps its

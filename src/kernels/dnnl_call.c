@@ -220,6 +220,7 @@ fs_status kernel_dnnl_create(const kernel_dnnl_op *op, fs_err *err,
     if (!made)
         return fs_fail(err, FS_FAULT, "out of memory for a oneDNN primitive");
     made->threads = kernel_dnnl_threads();
+    made->clears = op->clears;
     fs_status status = FS_OK;
     if (dnnl_engine_create(&made->engine, dnnl_cpu, 0) != dnnl_success ||
         dnnl_stream_create(&made->stream, made->engine,
@@ -274,6 +275,9 @@ fs_status kernel_dnnl_run(void *state, const kernel_call *call, fs_err *err)
     int n = p->n;
     FS_ASSERT(p->workspace_bytes == 0 || call->workspace);
     kernel_dnnl_take_threads(p->threads);
+    if (p->clears)
+        memset(call->out[0].data, 0,
+               (size_t)ir_shape_count(&call->out[0].shape) * sizeof(float));
     dnnl_status_t status = take_arguments(p, call, args);
     if (p->workspace && status == dnnl_success) {
         status = dnnl_memory_set_data_handle(p->workspace, call->workspace);

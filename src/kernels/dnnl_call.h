@@ -33,6 +33,7 @@ typedef struct kernel_dnnl {
     int64_t workspace_bytes;
     int64_t packing_bytes;
     int threads;
+    bool clears;
 } kernel_dnnl;
 
 /* What prepare fills: any oneDNN operation descriptor, its tensors as they lie,
@@ -45,6 +46,7 @@ typedef struct kernel_dnnl_op {
     int n;                        /* as above */
     dnnl_memory_desc_t tensor[KERNEL_DNNL_ARGS];
     int arg[KERNEL_DNNL_ARGS];
+    bool clears; /* the output is more than the primitive writes: 0 there */
     int64_t product[3]; /* m, n, k of the largest product (m, k) (k, n) that it
                            is made of where oneDNN works it out by its general
                            product */

@@ -89,6 +89,48 @@ static dnnl_status_t describe(const kernel_conv *p, dnnl_memory_desc_t *x,
     return status;
 }
 
+/* First of the taps that reach x from any place of y on axis k, and how many
+ * there are; 0 of none. */
+static int64_t find_taps(const kernel_window *w, int k, int64_t *n)
+{
+    int64_t first = -1, last = -1;
+    for (int64_t t = 0; t < w->size[k]; t++) {
+        int64_t range[2];
+        kernel_valid(w->out[k], w->in[k], w->stride[k],
+                     t * w->dilation[k] - w->before[k], range);
+        if (range[0] == range[1])
+            continue;
+        first = first < 0 ? t : first;
+        last = t;
+    }
+    *n = first < 0 ? 0 : last + 1 - first;
+    return first;
+}
+
+/* Where planes are as small as the window, some taps never see but padding:
+ * oneDNN is told of the others alone. */
+static dnnl_status_t cut_window(kernel_conv *p, dnnl_memory_desc_t *weights,
+                                bool *cut)
+{
+    kernel_window *w = &p->window;
+    const int first = IR_MAX_SPACE - p->space, lead = weights->ndims - p->space;
+    const dnnl_memory_desc_t whole = *weights;
+    dnnl_dims_t dims, from = {0};
+    memcpy(dims, whole.dims, sizeof dims);
+    *cut = false;
+    for (int k = 0; k < p->space; k++) {
+        int64_t n, at = find_taps(w, first + k, &n);
+        if (n == 0 || n == w->size[first + k])
+            continue;
+        *cut = true;
+        w->before[first + k] -= at * w->dilation[first + k];
+        w->size[first + k] = dims[lead + k] = n;
+        from[lead + k] = at;
+    }
+    return *cut ? dnnl_memory_desc_init_submemory(weights, &whole, dims, from)
+                : dnnl_success;
+}
+
 /* Padding at the end as oneDNN wants it: what the windows reach, which is less
  * than what the node says when the stride does not divide. */
 static int64_t reached_pad(const kernel_window *w, int k)
@@ -157,6 +199,7 @@ static fs_status prepare(const kernel_call *shapes, dnnl_prop_kind_t kind,
         kernel_conv_read(shapes->node, arg_at(shapes, at.x),
                          arg_at(shapes, at.weights), arg_at(shapes, at.y));
     const bool backward = kind != dnnl_forward_training;
+    bool cut;
     dnnl_memory_desc_t tensor[3], open[3];
     dnnl_convolution_desc_t desc, forward;
     kernel_dnnl_op op = {
@@ -164,6 +207,7 @@ static fs_status prepare(const kernel_call *shapes, dnnl_prop_kind_t kind,
     if (describe(&p, &tensor[0], &tensor[1], &tensor[2]) != dnnl_success ||
         describe_lying(arg_at(shapes, at.x), &tensor[0]) != dnnl_success ||
         describe_lying(arg_at(shapes, at.y), &tensor[2]) != dnnl_success ||
+        cut_window(&p, &tensor[1], &cut) != dnnl_success ||
         (kind != dnnl_backward_data &&
          leave_out(&p, &tensor[0]) != dnnl_success) ||
         leave_open(tensor, open) != dnnl_success ||
@@ -178,6 +222,7 @@ static fs_status prepare(const kernel_call *shapes, dnnl_prop_kind_t kind,
     op.arg[at.weights] = kind == dnnl_backward_weights ? DNNL_ARG_DIFF_WEIGHTS
                                                        : DNNL_ARG_WEIGHTS;
     op.tensor[at.y] = tensor[2];
+    op.clears = cut && kind == dnnl_backward_weights;
     op.arg[at.y] = backward ? DNNL_ARG_DIFF_DST : DNNL_ARG_DST;
     return kernel_dnnl_create(&op, err, state);
 }
