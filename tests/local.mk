@@ -173,6 +173,12 @@ bench-sim: all tests/bench_sim
 	  $(bench_make) --no-print-directory bench-local; \
 	fi
 EXTRA_DIST += tests/bench_sim.py tests/bench_verdicts.py
+# BENCH_EXEC="torch matmul act": these parts alone (tests/bench_exec.py).
+.PHONY: bench-exec
+bench-exec: all
+	@$(AM_TESTS_ENVIRONMENT) PYTHONDONTWRITEBYTECODE=1 \
+	  python3 $(srcdir)/tests/bench_exec.py $(srcdir) .
+EXTRA_DIST += tests/bench_exec.py tests/bench_torch.py
 CLEANFILES += tests/bench_sim.tsv bench-sim.json
 check_SCRIPTS += tests/bench_verdicts_test.sh
 EXTRA_DIST += tests/bench_verdicts_test.sh tests/bench_verdicts_check.py

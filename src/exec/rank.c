@@ -58,7 +58,12 @@ static void set_values(const exec_rank *rank, const ir_node *node, exec_task *t)
         ir_update_values(rank->options->tuning, t->f);
 }
 
-static fs_status prepare_compute(exec_rank *rank, exec_task *t, fs_err *err)
+static const char *kernels_of(const exec_rank *rank)
+{
+    return rank->options->kernels ? rank->options->kernels : "auto";
+}
+
+static void shape_compute(exec_rank *rank, exec_task *t)
 {
     const ir_node *node = &rank->graph->nodes.at[t->task->node];
     const ir_nd_sig *sig = &rank->plan->strategy->sig[t->task->node];
@@ -70,12 +75,16 @@ static fs_status prepare_compute(exec_rank *rank, exec_task *t, fs_err *err)
     for (int32_t i = 0; i < node->n_out; i++)
         set_arg(rank, node->out[i], &sig->out[i], &t->call.out[i]);
     set_values(rank, node, t);
+}
+
+static fs_status prepare_compute(exec_rank *rank, exec_task *t, fs_err *err)
+{
+    const ir_node *node = t->call.node;
     t->is_loss = node->op == IR_OP_output && node->in[0] == rank->graph->loss;
     if (node->op == IR_OP_output)
         return FS_OK;
-    const char *variant = rank->options->kernels;
-    FS_TRY(kernel_choose(&t->call, variant ? variant : "auto", err, &t->kernel,
-                         &t->state));
+    FS_TRY(
+        kernel_choose(&t->call, kernels_of(rank), err, &t->kernel, &t->state));
     int64_t need = t->kernel->scratch ? t->kernel->scratch(&t->call) : 0;
     if (need > t->task->scratch_bytes)
         return fs_fail(err, FS_FAULT,
@@ -294,8 +303,13 @@ fs_status exec_rank_open(exec_rank *rank, const exec_data *data, fs_err *err)
     kernel_set_threads(1); /* a device is one core: exec.h */
     for (int32_t i = 0; i < rank->role->n_tasks; i++) {
         rank->tasks[i].task = &rank->role->tasks[i];
-        FS_TRY(prepare_task(rank, data, &rank->tasks[i], err));
+        if (rank->tasks[i].task->kind == PLAN_COMPUTE)
+            shape_compute(rank, &rank->tasks[i]);
     }
+    if (strcmp(kernels_of(rank), "auto") == 0)
+        FS_TRY(exec_rank_choose_layouts(rank, err));
+    for (int32_t i = 0; i < rank->role->n_tasks; i++)
+        FS_TRY(prepare_task(rank, data, &rank->tasks[i], err));
     share_workspace(rank);
     plan_captures(rank);
     exec_rank_place_variables(rank);
