@@ -63,6 +63,9 @@ bool cli_watch_all_ended(const cli_watch *w);
 /* All ranks, who waits for whom, who differs, the ring: on stderr; and as
  * JSON, with each rank's last events. */
 void cli_watch_dump(const cli_watch *w, json_t *into);
+/* Of a job that ended well: ranks that were slower than others, told and in
+ * "stragglers"; nothing where there are none. */
+void cli_watch_stragglers(cli_watch *w, json_t *told);
 /* Seconds without movement that are a hang now. */
 double cli_watch_limit(const cli_watch *w);
 
