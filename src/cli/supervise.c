@@ -45,6 +45,14 @@ static bool look(void *ctx)
     return well;
 }
 
+/* How they are while they go on. */
+static void dump(void *ctx)
+{
+    supervisor *s = ctx;
+    cli_watch_dump(&s->watch);
+    s->watch.copies = NULL;
+}
+
 static void kill_all(void *ctx)
 {
     const supervisor *s = ctx;
@@ -99,8 +107,10 @@ static void note_fault(supervisor *s, cli *c)
     json_object_set_new(row, "rank",
                         f->rank < 0 ? json_null() : json_integer(f->rank));
     fs_progress("%s", "");
-    if (!c->interrupted && s->watch.copies)
-        cli_watch_dump(&s->watch, row);
+    if (!c->interrupted && s->watch.copies) {
+        cli_watch_dump(&s->watch);
+        cli_watch_json(&s->watch, row);
+    }
     json_array_append_new(s->faults, row);
 }
 
@@ -194,6 +204,7 @@ static fs_status open_watch(supervisor *s, cli *c, const cli_plan *p)
     s->hooks = (cli_ranks_watcher){.ctx = s,
                                    .records = s->watch.records.path,
                                    .look = look,
+                                   .tell = dump,
                                    .kill = kill_all,
                                    .ended = ended};
     return FS_OK;

@@ -131,13 +131,14 @@ typedef struct look {
     bool moved, excused, dead;
 } look;
 
-/* A rank that waits for the disk, or that others keep from its core, does not
- * hang. (One that waits for others goes on looking.) */
+/* A rank that waits for the disk or in a debugger, or that others keep from its
+ * core, does not hang. (One that waits for others goes on looking.) */
 static bool is_excused(char process, int64_t ticks, const exec_record *r,
                        const cli_watched *was)
 {
-    return process == 'D' || (process == 'R' && ticks == was->cpu_ticks &&
-                              r->heartbeat_ns == was->heartbeat_ns);
+    return process == 'D' || process == 't' ||
+           (process == 'R' && ticks == was->cpu_ticks &&
+            r->heartbeat_ns == was->heartbeat_ns);
 }
 
 static void look_at(cli_watch *w, int32_t rank, double passed_s, look *all)
@@ -268,7 +269,7 @@ static bool is_lifeless(const cli_watch *w, int32_t rank)
 }
 
 /* Copies, which stand still. */
-static void copy_records(cli_watch *w)
+void cli_watch_copy(cli_watch *w)
 {
     const int32_t n = w->records.n;
     if (w->copies)
@@ -313,7 +314,7 @@ static const char *ring_text(const cli_watch *w, const cli_waits *waits)
 static void judge_hang(cli_watch *w)
 {
     fs_arena *arena = w->c->arena;
-    copy_records(w);
+    cli_watch_copy(w);
     const int32_t stopped = find_stopped(w);
     if (stopped >= 0) {
         set_fault(w, EXEC_STOPPED, stopped,
@@ -345,7 +346,7 @@ static void judge_hang(cli_watch *w)
 /* The first that is dead, before mpirun ends the others too. */
 static void note_dead(cli_watch *w)
 {
-    copy_records(w);
+    cli_watch_copy(w);
     for (int32_t r = 0; r < w->records.n && w->fault.rank < 0; r++)
         if (is_dead(w, r)) {
             w->fault.rank = r;
@@ -472,7 +473,7 @@ void cli_watch_judge(cli_watch *w, int raw)
     const int number = WIFSIGNALED(raw) ? WTERMSIG(raw)
                        : code > 128     ? code - 128
                                         : 0;
-    copy_records(w);
+    cli_watch_copy(w);
     if (w->fault.kind != EXEC_NO_FAULT)
         return;
     const int32_t failed = find_failed(w);
