@@ -28,6 +28,8 @@ HOW_LONG = {"speed": "a minute or two, timed", "local": "15 minutes, timed",
 
 
 class Bench:
+    name = "bench-sim"
+
     def __init__(self, source, build):
         self.source, self.build = source, build
         self.datasets = os.environ.get("FS_DATA", f"{source}/datasets")
@@ -39,7 +41,7 @@ class Bench:
 
     def say(self, text):
         took = int(time.monotonic() - self.begin)
-        print(f"bench-sim {took // 60}:{took % 60:02d}  {text}",
+        print(f"{self.name} {took // 60}:{took % 60:02d}  {text}",
               file=sys.stderr, flush=True)
 
     def show(self, title, name, text):
@@ -261,7 +263,7 @@ def restore(b, kept, ran):
 
 
 def rewrite_page(path, tables):
-    """Between <!-- make bench-sim: NAME --> and <!-- end -->."""
+    """Between <!-- make bench-sim: NAME --> (or bench-exec) and <!-- end -->."""
     with open(path, encoding="utf-8") as f:
         page = f.read()
 
@@ -269,7 +271,7 @@ def rewrite_page(path, tables):
         name = found.group(2)
         return (found.group(1) + "\n" + tables[name] + "\n" + found.group(3)
                 if name in tables else found.group(0))
-    changed = re.sub(r"(<!-- make bench-sim: (\S+) -->)\n.*?(<!-- end -->)",
+    changed = re.sub(r"(<!-- make bench-\w+: (\S+) -->)\n.*?(<!-- end -->)",
                      anew, page, flags=re.S)
     if changed != page:
         with open(path, "w", encoding="utf-8") as f:

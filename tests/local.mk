@@ -100,10 +100,10 @@ tests_cli_cases_test_SOURCES = tests/cli_cases_test.c tests/run_cli.h \
 tests_cli_cases_test_LDADD = $(JANSSON_LIBS) -lm
 
 # Figures, not verdicts: `make bench`.
-EXTRA_PROGRAMS = tests/bench tests/bench_check tests/bench_lower \
+EXTRA_PROGRAMS = tests/bench tests/bench_check tests/bench_data tests/bench_lower \
   tests/bench_models tests/bench_offsets tests/bench_search tests/bench_sim \
   tests/make_plain
-CLEANFILES += tests/bench tests/bench_check tests/bench_lower \
+CLEANFILES += tests/bench tests/bench_check tests/bench_data tests/bench_lower \
   tests/bench_models tests/bench_offsets tests/bench_search tests/bench_sim \
   tests/make_plain
 tests_bench_lower_SOURCES = tests/bench_lower.c tests/plan_scale.h \
@@ -113,6 +113,9 @@ check_PROGRAMS += tests/plan_scale_test
 tests_plan_scale_test_SOURCES = tests/plan_scale_test.c tests/plan_scale.h \
   tests/plan_build.h tests/tap.h
 tests_plan_scale_test_LDADD = $(zoo_libs) $(plan_libs)
+tests_bench_data_SOURCES = tests/bench_data.c
+tests_bench_data_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_bench_data_LDADD = $(zoo_libs) $(exec_libs)
 tests_bench_check_SOURCES = tests/bench_check.c tests/plan_hand.h tests/tap.h
 tests_bench_check_LDADD = $(plan_libs)
 tests_bench_models_SOURCES = tests/bench_models.c tests/run_cli.h tests/tap.h
@@ -142,11 +145,14 @@ tests_cli_offsets_test_LDADD = $(JANSSON_LIBS) -lm
 tests_bench_SOURCES = tests/bench.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_bench_LDADD = $(JANSSON_LIBS) -lm
-.PHONY: bench bench-models bench-offsets bench-search bench-sim bench-local
+.PHONY: bench bench-data bench-models bench-offsets bench-search bench-sim bench-local
 bench: all tests/bench tests/bench_check tests/bench_lower
 	@$(AM_TESTS_ENVIRONMENT) tests/bench
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_check
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_lower
+# How much of a slow disk steps hide: some minutes.
+bench-data: all tests/bench_data
+	@$(AM_TESTS_ENVIRONMENT) tests/bench_data
 bench-models: all tests/bench_models
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_models
 bench-offsets: all tests/bench_offsets
@@ -167,6 +173,12 @@ bench-sim: all tests/bench_sim
 	  $(bench_make) --no-print-directory bench-local; \
 	fi
 EXTRA_DIST += tests/bench_sim.py tests/bench_verdicts.py
+# BENCH_EXEC="torch matmul act": these parts alone (tests/bench_exec.py).
+.PHONY: bench-exec
+bench-exec: all
+	@$(AM_TESTS_ENVIRONMENT) PYTHONDONTWRITEBYTECODE=1 \
+	  python3 $(srcdir)/tests/bench_exec.py $(srcdir) .
+EXTRA_DIST += tests/bench_exec.py tests/bench_torch.py
 CLEANFILES += tests/bench_sim.tsv bench-sim.json
 check_SCRIPTS += tests/bench_verdicts_test.sh
 EXTRA_DIST += tests/bench_verdicts_test.sh tests/bench_verdicts_check.py

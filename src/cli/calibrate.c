@@ -135,7 +135,8 @@ static fs_status run_plan(cli *c, const cli_plan *p, int32_t pass,
     exec_result result;
     ir_train_options tuning;
     FS_TRY(cli_tuning(c, p->model.origin.optimizer, &tuning));
-    FS_TRY(cli_data_open(&p->model, "synthetic", 0, c->arena, &c->err, &data));
+    FS_TRY(cli_data_open(&p->model, "synthetic", &(exec_data_options){0},
+                         c->arena, &c->err, &data));
     const exec_options options = {.steps = STEPS,
                                   .kernels = "auto",
                                   .tuning = &tuning,

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "exec/saving.h"
+#include "exec/weights.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -72,6 +73,35 @@ fs_status cli_check_checkpoints(cli *c, int64_t steps)
     return a->resume ? check_resume(c, a->checkpoint, steps) : FS_OK;
 }
 
+static fs_status open_weights(cli *c, const ir_graph *graph,
+                              exec_checkpoint *out)
+{
+    int32_t unused;
+    const char *first;
+    FS_TRY(exec_weights_open(c->args.weights, c->arena, &c->err, out));
+    FS_TRY(exec_weights_check(out, graph, &c->err, &unused, &first));
+    if (unused > 0 && out->ranks == 0 && !c->quiet && !cli_am_rank())
+        fs_warn("%s: %d tensor%s of it %s no variable of the network's ('%s')",
+                c->args.weights, unused, unused == 1 ? "" : "s",
+                unused == 1 ? "is" : "are", first);
+    return FS_OK;
+}
+
+fs_status cli_check_weights(cli *c, const ir_graph *graph)
+{
+    exec_checkpoint unused;
+    return c->args.weights ? open_weights(c, graph, &unused) : FS_OK;
+}
+
+fs_status cli_give_weights(cli *c, ir_graph *graph)
+{
+    exec_checkpoint from;
+    if (!c->args.weights)
+        return FS_OK;
+    FS_TRY(open_weights(c, graph, &from));
+    return exec_weights_give(&from, graph, &c->err);
+}
+
 exec_saving cli_saving(const cli *c)
 {
     const cli_args *a = &c->args;
@@ -87,8 +117,12 @@ int cli_checkpoint_words(cli *c, const char **words)
 {
     const cli_args *a = &c->args;
     int n = 0;
+    if (a->weights) {
+        words[n++] = "--weights";
+        words[n++] = a->weights;
+    }
     if (!a->checkpoint)
-        return 0;
+        return n;
     words[n++] = "--checkpoint";
     words[n++] = a->checkpoint;
     if (a->checkpoint_every) {

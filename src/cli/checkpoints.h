@@ -6,11 +6,16 @@
 
 #include "exec/exec.h"
 
-enum { CLI_CHECKPOINT_WORDS = 7 };
+enum { CLI_CHECKPOINT_WORDS = 9 };
 
 /* FS_INVALID: a flag without --checkpoint, a folder that cannot be written, or
  * (with --resume) one whose newest checkpoint leaves nothing of `steps`. */
 fs_status cli_check_checkpoints(cli *c, int64_t steps);
+/* FS_INVALID: --weights is nothing of the kind, or of another network. A file
+ * that has more is warned of. */
+fs_status cli_check_weights(cli *c, const ir_graph *graph);
+/* And they become the graph's. */
+fs_status cli_give_weights(cli *c, ir_graph *graph);
 exec_saving cli_saving(const cli *c);
 /* The same as words of a command line; returns how many. */
 int cli_checkpoint_words(cli *c, const char **words);

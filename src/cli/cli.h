@@ -11,6 +11,7 @@
 
 typedef const char *cli_TEXT;
 typedef const char *cli_SOME;
+typedef const char *cli_MAYBE; /* NULL, "" or digits */
 typedef bool cli_FLAG;
 typedef int64_t cli_COUNT;
 typedef double cli_REAL;
@@ -68,6 +69,8 @@ fs_status cli_check_writable(cli *c, const char *path);
 fs_status cli_check_outputs(cli *c, const char *model, const char *cluster);
 /* The i-th file that `run --pictures` writes, NULL after the last. */
 const char *cli_picture_file(const cli *c, int i);
+/* The i-th file that `run --data` reads, NULL after the last. */
+const char *cli_run_data_file(const cli *c, int i);
 /* stdout for people: nothing with --json. */
 void cli_say(const cli *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -3,7 +3,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "cli/checkpoints.h"
 #include "cli/tuning.h"
+#include "exec/weights.h"
 #include "onnx/export.h"
 
 #include <math.h>
@@ -14,6 +16,11 @@ static bool to_chakra(const cli *c)
     return strcmp(c->args.to, "chakra") == 0;
 }
 
+static bool to_safetensors(const cli *c)
+{
+    return strcmp(c->args.to, "safetensors") == 0;
+}
+
 static fs_status check_format(cli *c)
 {
     static const char *const planned[] = {"megatron", "torchtitan",
@@ -21,17 +28,23 @@ static fs_status check_format(cli *c)
     const char *to = c->args.to;
     if (!to)
         return fs_fail(&c->err, FS_INVALID,
-                       "export wants --to onnx or --to chakra");
-    if (strcmp(to, "onnx") == 0 || to_chakra(c))
+                       "export wants --to onnx, safetensors or chakra");
+    if (c->args.weights && to_chakra(c))
+        return fs_fail(&c->err, FS_INVALID,
+                       "--weights says nothing of a chakra trace");
+    if (strcmp(to, "onnx") == 0 || to_chakra(c) || to_safetensors(c))
         return FS_OK;
     for (size_t i = 0; i < sizeof planned / sizeof *planned; i++)
         if (strcmp(to, planned[i]) == 0)
             return fs_fail(
                 &c->err, FS_INVALID,
-                "--to %s is not there yet; there are onnx and chakra", to);
+                "--to %s is not there yet; there are onnx, safetensors "
+                "and chakra",
+                to);
     return fs_fail(
         &c->err, FS_INVALID,
-        "--to %s is no format that export knows; there are onnx and chakra",
+        "--to %s is no format that export knows; there are onnx, safetensors "
+        "and chakra",
         to);
 }
 
@@ -113,6 +126,19 @@ static fs_status tell_size(cli *c, const ir_graph *graph,
     return FS_OK;
 }
 
+static fs_status write_values(cli *c, const cli_model *model)
+{
+    int64_t bytes;
+    char text[32];
+    FS_TRY(exec_weights_write(model->graph, cli_seed(c, &model->origin),
+                              c->args.output, c->arena, &c->err, &bytes));
+    json_object_set_new(c->result, "file", fs_json_string(c->args.output));
+    json_object_set_new(c->result, "data_bytes", json_integer(bytes));
+    cli_say(c, "%s: %s of values\n", c->args.output,
+            fs_human_bytes(text, (double)bytes));
+    return FS_OK;
+}
+
 static fs_status write_graph(cli *c, const cli_model *model,
                              const onnx_placement *placement)
 {
@@ -121,6 +147,9 @@ static fs_status write_graph(cli *c, const cli_model *model,
                                    .no_weights = c->args.no_weights,
                                    .seed = cli_seed(c, &model->origin)};
     onnx_exported done;
+    FS_TRY(cli_give_weights(c, model->graph));
+    if (to_safetensors(c))
+        return write_values(c, model);
     FS_TRY(tell_size(c, model->graph, &options));
     FS_TRY(onnx_export(model->graph, c->args.output, &options, c->arena,
                        &c->err, &done));

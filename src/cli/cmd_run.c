@@ -136,8 +136,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
     ir_train_options tuning;
     const exec_saving saving = cli_saving(c);
     FS_TRY(cli_tuning(c, p->model.origin.optimizer, &tuning));
-    FS_TRY(cli_data_open(&p->model, c->args.data, cli_seed(c, &p->model.origin),
-                         c->arena, &c->err, &data));
+    FS_TRY(cli_run_data_open(c, p, &data));
     int64_t steps = steps_of(c);
     out->ranks = exec_world_size(world);
     out->trace.arena = c->arena;
@@ -147,6 +146,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
     exec_options options = {
         .steps = steps,
         .saving = saving.dir ? &saving : NULL,
+        .weights = c->args.weights,
         .seed = cli_seed(c, &p->model.origin),
         .kernels = c->args.kernels ? c->args.kernels : "auto",
         .tuning = &tuning,
@@ -536,8 +536,9 @@ static void add(const char **words, int *n, const char *flag, const char *value)
 static const char *const *rank_words(cli *c)
 {
     const cli_args *a = &c->args;
-    const char **words = fs_new(c->arena, const char *,
-                                14 + CLI_TUNING_WORDS + CLI_CHECKPOINT_WORDS);
+    const char **words =
+        fs_new(c->arena, const char *,
+               14 + CLI_DATA_WORDS + CLI_TUNING_WORDS + CLI_CHECKPOINT_WORDS);
     int n = 0;
     words[n++] = "run";
     words[n++] = a->operands[0];
@@ -550,6 +551,7 @@ static const char *const *rank_words(cli *c)
             fs_printf(c->arena, "%lld", (long long)a->seed));
     if (a->kernels)
         add(words, &n, "--kernels", a->kernels);
+    n += cli_run_data_words(c, words + n);
     n += cli_tuning_words(c, words + n);
     n += cli_checkpoint_words(c, words + n);
     words[n] = NULL;
@@ -619,7 +621,6 @@ static fs_status prove(cli *c, const cli_plan *p)
 /* Everything that can be wrong with the input is found before a rank starts. */
 static fs_status check_all(cli *c, const cli_plan *p)
 {
-    exec_data data;
     FS_TRY(check_backend(c));
     FS_TRY(cli_check_faults(c));
     FS_TRY(cli_check_kernels(c));
@@ -628,16 +629,8 @@ static fs_status check_all(cli *c, const cli_plan *p)
     FS_TRY(check_host(c, p));
     FS_TRY(check_steps(c, p));
     FS_TRY(cli_check_checkpoints(c, steps_of(c)));
-    if (!c->args.data)
-        return fs_fail(&c->err, FS_INVALID,
-                       "run wants --data FILE.txt, a folder of input_N.pb, or "
-                       "synthetic");
-    FS_TRY(cli_data_open(&p->model, c->args.data, cli_seed(c, &p->model.origin),
-                         c->arena, &c->err, &data));
-    if (data.note && !c->quiet)
-        fs_warn("%s", data.note);
-    if (data.close)
-        data.close(data.ctx);
+    FS_TRY(cli_check_weights(c, p->model.graph));
+    FS_TRY(cli_run_data_check(c, p));
     return check_files(c, p);
 }
 

@@ -63,12 +63,27 @@ static bool is_folder(const char *path)
     return stat(path, &there) == 0 && S_ISDIR(there.st_mode);
 }
 
-fs_status cli_data_open(const cli_model *model, const char *spec, uint64_t seed,
-                        fs_arena *arena, fs_err *err, exec_data *out)
+static fs_status refuse_options(const char *dir, const exec_data_options *said,
+                                fs_err *err)
+{
+    if (!said->shuffle && !said->augment && !said->normalize && !said->columns)
+        return FS_OK;
+    return fs_fail(
+        err, FS_INVALID,
+        "%s: --shuffle, --augment, --normalize and --columns are for "
+        "files of samples, not for a folder of tensors",
+        dir);
+}
+
+fs_status cli_data_open(const cli_model *model, const char *spec,
+                        const exec_data_options *options, fs_arena *arena,
+                        fs_err *err, exec_data *out)
 {
     cli_inputs in;
     if (!is_folder(spec))
-        return exec_data_open(spec, model->graph, seed, arena, err, out);
+        return exec_data_open_with(spec, model->graph, options, arena, err,
+                                   out);
+    FS_TRY(refuse_options(spec, options, err));
     FS_TRY(cli_inputs_read(model, spec, arena, err, &in));
     return exec_data_fixed(in.n, in.names, in.data, model->graph, arena, err,
                            out);

@@ -19,9 +19,20 @@ typedef struct cli_inputs {
  * the file that is missing or does not fit. */
 fs_status cli_inputs_read(const cli_model *model, const char *dir,
                           fs_arena *arena, fs_err *err, cli_inputs *out);
-/* Such a folder (the same tensors every step), else what exec_data_open
+/* Such a folder (the same tensors every step), else what exec_data_open_with
  * knows. */
-fs_status cli_data_open(const cli_model *model, const char *spec, uint64_t seed,
-                        fs_arena *arena, fs_err *err, exec_data *out);
+fs_status cli_data_open(const cli_model *model, const char *spec,
+                        const exec_data_options *options, fs_arena *arena,
+                        fs_err *err, exec_data *out);
+
+/* ---- run_data.c ---- */
+/* What `run --data` and the options beside it say. */
+fs_status cli_run_data_open(cli *c, const cli_plan *p, exec_data *out);
+/* The same, to be closed again: FS_INVALID says what is wrong, notes are told.
+ */
+fs_status cli_run_data_check(cli *c, const cli_plan *p);
+enum { CLI_DATA_WORDS = 10 };
+/* The options as words of a command line; returns how many. */
+int cli_run_data_words(cli *c, const char **words);
 
 #endif

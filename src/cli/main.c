@@ -147,7 +147,9 @@ fs_status cli_check_outputs(cli *c, const char *model, const char *cluster)
         FS_TRY(check_output(c, outputs[i], model, "the model"));
         FS_TRY(check_output(c, outputs[i], cluster, "the cluster"));
         FS_TRY(check_output(c, outputs[i], a->cluster, "the cluster"));
-        FS_TRY(check_output(c, outputs[i], a->data, "the data"));
+        const char *data;
+        for (int k = 0; (data = cli_run_data_file(c, k)) != NULL; k++)
+            FS_TRY(check_output(c, outputs[i], data, "the data"));
         if (strcmp(cli_db_path(c), "none") != 0)
             FS_TRY(check_output(c, outputs[i], cli_db_path(c), "the database"));
     }

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef enum kind { FLAG, TEXT, SOME, COUNT, REAL, LIST } kind;
+typedef enum kind { FLAG, TEXT, SOME, MAYBE, COUNT, REAL, LIST } kind;
 
 typedef struct option {
     const char *flag;
@@ -107,9 +107,10 @@ void cli_help(const cli *c, FILE *out)
             continue;
         char left[64];
         snprintf(left, sizeof left,
-                 o->kind == SOME  ? "--%s[=%s]"
-                 : o->argument[0] ? "--%s %s"
-                                  : "--%s%s",
+                 o->kind == SOME    ? "--%s[=%s]"
+                 : o->kind == MAYBE ? "--%s [%s]"
+                 : o->argument[0]   ? "--%s %s"
+                                    : "--%s%s",
                  o->flag, o->argument);
         fprintf(out, "  %-24s %s%s\n", left, o->help,
                 o->kind == LIST ? "; may be repeated" : "");
@@ -167,6 +168,7 @@ static fs_status set(cli *c, const option *o, const char *value)
         *(bool *)at = true;
         return FS_OK;
     case SOME:
+    case MAYBE:
     case TEXT:
         *(const char **)at = value;
         return FS_OK;
@@ -234,6 +236,7 @@ void cli_args_absent(cli_args *args)
 #define CLI_DEFAULT_FLAG(field)
 #define CLI_DEFAULT_TEXT(field)
 #define CLI_DEFAULT_SOME(field)
+#define CLI_DEFAULT_MAYBE(field)
 #define CLI_DEFAULT_LIST(field)
 #define CLI_DEFAULT_COUNT(field) args->field = -1;
 #define CLI_DEFAULT_REAL(field) args->field = NAN;
@@ -247,6 +250,25 @@ typedef struct words {
     char **argv;
     const char *said[N_OPTIONS]; /* an option's value so far */
 } words;
+
+static bool is_whole(const char *word)
+{
+    return *word && !word[strspn(word, "0123456789")];
+}
+
+/* Of a number that may be left out: the next word, when it is one. */
+static fs_status maybe_value(cli *c, const option *o, words *w, int *i,
+                             const char **value)
+{
+    int64_t number;
+    if (!*value && *i + 1 < w->argc && is_whole(w->argv[*i + 1]))
+        *value = w->argv[++*i];
+    if (!*value) {
+        *value = "";
+        return FS_OK;
+    }
+    return set_count(o, *value, &number, &c->err);
+}
 
 /* One flag and, if it wants one, its value; *i is left on the last word. */
 static fs_status parse_flag(cli *c, words *w, int *i)
@@ -268,6 +290,8 @@ static fs_status parse_flag(cli *c, words *w, int *i)
         return fs_fail(&c->err, FS_INVALID, "--%s takes no value", o->flag);
     if (o->kind == SOME && !value)
         value = "";
+    if (o->kind == MAYBE)
+        FS_TRY(maybe_value(c, o, w, i, &value));
     if (o->kind != FLAG && !value) {
         if (*i + 1 >= w->argc)
             return fs_fail(&c->err, FS_INVALID, "--%s wants %s", o->flag,

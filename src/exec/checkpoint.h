@@ -10,9 +10,10 @@
 #ifndef FS_EXEC_CHECKPOINT_H
 #define FS_EXEC_CHECKPOINT_H
 
-#include "exec/exec.h"
+#include "base/hash.h"
 #include "exec/failpoint.h"
-#include "exec/shard.h"
+#include "exec/saving.h"
+#include "ir/sbp.h"
 
 #include <jansson.h>
 
@@ -25,6 +26,7 @@ typedef struct exec_held {
     int32_t term, terms;
     int64_t at, bytes;
     uint32_t crc;
+    bool unsummed; /* of a file that carries no CRC */
 } exec_held;
 
 typedef struct exec_kept {
@@ -36,10 +38,11 @@ typedef struct exec_kept {
 
 typedef struct exec_checkpoint {
     const char *path; /* its folder */
+    const char *said; /* what it was asked for by, for messages */
     int64_t step;     /* steps done */
     int64_t batch;
     uint64_t seed, data_digest, model_digest, plan_digest;
-    int32_t ranks;
+    int32_t ranks; /* 0: no checkpoint, files of weights */
     int32_t n;
     exec_kept *variables;
     fs_map by_name;

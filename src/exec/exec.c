@@ -205,6 +205,15 @@ static fs_status restore(exec_rank *rank, exec_options *own,
     return FS_OK;
 }
 
+static fs_status prepare(exec_rank *rank, const exec_data *data, fs_err *err)
+{
+    const char *weights = rank->options->weights;
+    FS_TRY(exec_rank_open(rank, data, err));
+    return weights && rank->first_step == 0
+               ? exec_rank_take_weights(rank, weights, err)
+               : FS_OK;
+}
+
 static void finish_saving(exec_rank *rank)
 {
     const char *cause;
@@ -234,7 +243,7 @@ fs_status exec_run(exec_world *world, const ir_graph *graph,
     if (status == FS_OK)
         status = restore(&rank, &own, data, err);
     if (status == FS_OK)
-        status = exec_world_agree(world, exec_rank_open(&rank, data, err), err);
+        status = exec_world_agree(world, prepare(&rank, data, err), err);
     if (status == FS_OK)
         status = exec_saver_open(&rank, data->digest, err, &rank.saver);
     if (status == FS_OK) {

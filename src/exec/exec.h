@@ -7,6 +7,7 @@
 #ifndef FS_EXEC_EXEC_H
 #define FS_EXEC_EXEC_H
 
+#include "exec/data.h"
 #include "exec/saving.h"
 #include "ir/train.h"
 #include "plan/actor.h"
@@ -35,38 +36,11 @@ typedef void exec_thread_fn(exec_world *world, void *ctx);
 fs_status exec_world_threads(int32_t n, exec_thread_fn *run, void *ctx,
                              fs_err *err);
 
-/* ---- data ---- */
-/* A source of samples. Sample k counts from 0 over the whole run. */
-typedef struct exec_data {
-    void *ctx;
-    /* Writes the piece of input `name` (dtype, shape of the local piece,
-     * offset in the logical micro-batch) whose first sample of the micro-batch
-     * is `sample`. Called by the loader thread. */
-    fs_status (*fill)(void *ctx, const char *name, int64_t sample,
-                      ir_dtype dtype, const ir_shape *local,
-                      const int64_t *offset, int32_t batch_axis, void *out,
-                      fs_err *err);
-    void (*close)(void *ctx);
-    uint64_t digest;  /* of what decides the values: ranks compare it */
-    const char *note; /* what the user should know of it, in the arena; NULL */
-} exec_data;
-/* "FILE.txt": bytes as token ids, sample k is the window of T + 1 bytes at
- * offset (k T) mod (n - T - 1): the first T are ids, the last T targets. The
- * graph's two integer inputs are matched by order (first ids, then targets). A
- * file with fewer than T + 2 bytes, or a byte outside the vocabulary, is
- * FS_INVALID; one whose every sample is the same window has a note.
- * "synthetic": drawn from the seed. */
-fs_status exec_data_open(const char *spec, const ir_graph *graph, uint64_t seed,
-                         fs_arena *arena, fs_err *err, exec_data *out);
-/* The same tensors every step (tests, training cases): n inputs by name. */
-fs_status exec_data_fixed(int32_t n, const char *const *names,
-                          const void *const *data, const ir_graph *graph,
-                          fs_arena *arena, fs_err *err, exec_data *out);
-
 /* ---- running ---- */
 typedef struct exec_options {
     int64_t steps;             /* with those that a checkpoint has behind it */
     const exec_saving *saving; /* NULL: none */
+    const char *weights;       /* first values: weights.h; NULL: drawn */
     uint64_t seed;
     const char *kernels;            /* "auto", "reference" */
     const ir_train_options *tuning; /* values of the optimizer's in the place

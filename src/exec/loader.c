@@ -100,10 +100,13 @@ static void wake(exec_loader *loader)
     pthread_mutex_unlock(&loader->lock);
 }
 
-/* While the thread has no other job: the data is asked by one at a time. */
+/* While the thread has no other job: the data is asked by one at a time. What
+ * is not read yet is waited for by the thread. */
 static bool is_short(exec_loader *loader, const exec_job *job)
 {
-    return job->took_ns > 0 && job->took_ns < AT_ONCE_NS && is_empty(loader);
+    const exec_data *data = loader->data;
+    return job->took_ns > 0 && job->took_ns < AT_ONCE_NS && is_empty(loader) &&
+           (!data->ready || data->ready(data->ctx, job->name, job->sample));
 }
 
 void exec_loader_submit(exec_loader *loader, exec_job *job)

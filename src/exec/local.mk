@@ -1,16 +1,21 @@
 noinst_LIBRARIES += src/exec/libfs_exec.a
-src_exec_libfs_exec_a_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+src_exec_libfs_exec_a_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) $(ZLIB_CFLAGS)
 src_exec_libfs_exec_a_SOURCES = src/exec/exec.c src/exec/exec.h \
   src/exec/world.c src/exec/world.h \
   src/exec/link.c src/exec/link.h src/exec/link_mpi.c src/exec/link_local.c \
   src/exec/piece.c src/exec/piece.h \
   src/exec/transfer.c src/exec/transfer.h src/exec/loader.c \
   src/exec/loader.h src/exec/recorder.c src/exec/recorder.h \
-  src/exec/failpoint.c src/exec/failpoint.h src/exec/data.c src/exec/rank.c src/exec/rank.h \
-  src/exec/variables.c src/exec/run.c src/exec/losses.c src/exec/stop.c \
+  src/exec/failpoint.c src/exec/failpoint.h \
+  src/exec/data.h src/exec/data.def src/exec/data_kinds.h src/exec/data.c src/exec/data_inputs.c \
+  src/exec/data_drawn.c src/exec/data_fixed.c src/exec/data_text.c src/exec/data_tokens.c src/exec/data_idx.c src/exec/data_csv.c \
+  src/exec/samples.h src/exec/samples.c src/exec/windows.c src/exec/view.c src/exec/decode.c src/exec/order.c \
+  src/exec/reader.h src/exec/reader.c \
+  src/exec/rank.c src/exec/rank.h \
+  src/exec/variables.c src/exec/layouts.c src/exec/run.c src/exec/losses.c src/exec/stop.c \
   src/exec/shard.c src/exec/shard.h src/exec/safetensors.c src/exec/safetensors.h \
   src/exec/checkpoint.c src/exec/checkpoint.h src/exec/checkpoint_read.c \
-  src/exec/saver.c src/exec/saver.h src/exec/saving.h src/exec/restore.c \
+  src/exec/saver.c src/exec/saver.h src/exec/saving.h src/exec/restore.c src/exec/weights.c src/exec/weights.h \
   src/exec/measure.c src/exec/alone.c src/exec/alone.h src/exec/probe.c src/exec/probe.h src/exec/calibrate.h src/exec/probe_turn.c src/exec/probe_firing.c \
   src/exec/probe_graphs.c src/exec/probe_points.c src/exec/cuda.c src/exec/cuda_abi.h
 
@@ -40,6 +45,14 @@ tests_exec_equal_test_SOURCES = tests/exec_equal_test.c tests/equal.h \
   tests/exec_plans.h tests/exec_ranks.h tests/zoo_tiny.h tests/tap.h
 tests_exec_equal_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_exec_equal_test_LDADD = $(zoo_libs) $(exec_libs)
+# Some of them are saved in the middle and resumed, under another plan too.
+check_PROGRAMS += tests/exec_checkpoint_test
+tests_exec_checkpoint_test_SOURCES = tests/exec_checkpoint_test.c tests/equal.h \
+  tests/equal_cases.c tests/equal_graphs.c tests/equal_ops.c \
+  tests/equal_ops.h tests/equal_ops_move.c tests/equal_each.c $(op_cases) \
+  tests/equal_strategies.c tests/exec_plans.h tests/zoo_tiny.h tests/tap.h
+tests_exec_checkpoint_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_exec_checkpoint_test_LDADD = $(zoo_libs) $(exec_libs)
 # In 400 of the same cases no simulation undercuts the bound.
 check_PROGRAMS += tests/sim_bound_test
 tests_sim_bound_test_SOURCES = tests/sim_bound_test.c tests/equal.h \
@@ -92,6 +105,10 @@ check_PROGRAMS += tests/exec_alone_test
 tests_exec_alone_test_SOURCES = tests/exec_alone_test.c tests/tap.h
 tests_exec_alone_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_exec_alone_test_LDADD = $(exec_libs)
+check_PROGRAMS += tests/exec_samples_test
+tests_exec_samples_test_SOURCES = tests/exec_samples_test.c tests/tap.h
+tests_exec_samples_test_CPPFLAGS = $(AM_CPPFLAGS) $(ZLIB_CFLAGS)
+tests_exec_samples_test_LDADD = $(exec_libs)
 check_PROGRAMS += tests/exec_data_test
 tests_exec_data_test_SOURCES = tests/exec_data_test.c tests/tap.h
 tests_exec_data_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
@@ -101,7 +118,7 @@ check_PROGRAMS += tests/exec_probe_test
 tests_exec_probe_test_SOURCES = tests/exec_probe_test.c tests/tap.h
 tests_exec_probe_test_LDADD = $(exec_libs)
 
-EXTRA_DIST += src/exec/README.md src/exec/FAULTS.md
+EXTRA_DIST += src/exec/README.md src/exec/FAULTS.md src/exec/DATA.md
 
 check_PROGRAMS += tests/exec_cuda_test
 tests_exec_cuda_test_SOURCES = tests/exec_cuda_test.c tests/tap.h

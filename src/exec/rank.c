@@ -58,7 +58,12 @@ static void set_values(const exec_rank *rank, const ir_node *node, exec_task *t)
         ir_update_values(rank->options->tuning, t->f);
 }
 
-static fs_status prepare_compute(exec_rank *rank, exec_task *t, fs_err *err)
+static const char *kernels_of(const exec_rank *rank)
+{
+    return rank->options->kernels ? rank->options->kernels : "auto";
+}
+
+static void shape_compute(exec_rank *rank, exec_task *t)
 {
     const ir_node *node = &rank->graph->nodes.at[t->task->node];
     const ir_nd_sig *sig = &rank->plan->strategy->sig[t->task->node];
@@ -70,12 +75,16 @@ static fs_status prepare_compute(exec_rank *rank, exec_task *t, fs_err *err)
     for (int32_t i = 0; i < node->n_out; i++)
         set_arg(rank, node->out[i], &sig->out[i], &t->call.out[i]);
     set_values(rank, node, t);
+}
+
+static fs_status prepare_compute(exec_rank *rank, exec_task *t, fs_err *err)
+{
+    const ir_node *node = t->call.node;
     t->is_loss = node->op == IR_OP_output && node->in[0] == rank->graph->loss;
     if (node->op == IR_OP_output)
         return FS_OK;
-    const char *variant = rank->options->kernels;
-    FS_TRY(kernel_choose(&t->call, variant ? variant : "auto", err, &t->kernel,
-                         &t->state));
+    FS_TRY(
+        kernel_choose(&t->call, kernels_of(rank), err, &t->kernel, &t->state));
     int64_t need = t->kernel->scratch ? t->kernel->scratch(&t->call) : 0;
     if (need > t->task->scratch_bytes)
         return fs_fail(err, FS_FAULT,
@@ -88,7 +97,7 @@ static fs_status prepare_compute(exec_rank *rank, exec_task *t, fs_err *err)
 
 /* ---- LOAD ---- */
 
-static void prepare_load(exec_rank *rank, exec_task *t)
+static void prepare_load(exec_rank *rank, const exec_data *data, exec_task *t)
 {
     const ir_node *node = &rank->graph->nodes.at[t->task->node];
     const ir_tensor *tensor = &rank->graph->tensors.at[node->out[0]];
@@ -99,6 +108,9 @@ static void prepare_load(exec_rank *rank, exec_task *t)
     t->job->batch_axis = tensor->batch_axis;
     exec_rank_piece(rank, node->out[0], &r->sbp, &t->job->local,
                     t->job->offset);
+    if (data->expect)
+        rank->state_bytes += data->expect(data->ctx, tensor->name,
+                                          &t->job->local, t->job->offset);
 }
 
 /* ---- BOX, SEND, RECV ---- */
@@ -152,13 +164,14 @@ static fs_status prepare_move(exec_rank *rank, exec_task *t, fs_err *err)
     return make_transfer(rank, t, &x, cross.from_stage, cross.to_stage, err);
 }
 
-static fs_status prepare_task(exec_rank *rank, exec_task *t, fs_err *err)
+static fs_status prepare_task(exec_rank *rank, const exec_data *data,
+                              exec_task *t, fs_err *err)
 {
     switch (t->task->kind) {
     case PLAN_COMPUTE:
         return prepare_compute(rank, t, err);
     case PLAN_LOAD:
-        prepare_load(rank, t);
+        prepare_load(rank, data, t);
         return FS_OK;
     case PLAN_BOX:
         return prepare_box(rank, t, err);
@@ -290,8 +303,13 @@ fs_status exec_rank_open(exec_rank *rank, const exec_data *data, fs_err *err)
     kernel_set_threads(1); /* a device is one core: exec.h */
     for (int32_t i = 0; i < rank->role->n_tasks; i++) {
         rank->tasks[i].task = &rank->role->tasks[i];
-        FS_TRY(prepare_task(rank, &rank->tasks[i], err));
+        if (rank->tasks[i].task->kind == PLAN_COMPUTE)
+            shape_compute(rank, &rank->tasks[i]);
     }
+    if (strcmp(kernels_of(rank), "auto") == 0)
+        FS_TRY(exec_rank_choose_layouts(rank, err));
+    for (int32_t i = 0; i < rank->role->n_tasks; i++)
+        FS_TRY(prepare_task(rank, data, &rank->tasks[i], err));
     share_workspace(rank);
     plan_captures(rank);
     exec_rank_place_variables(rank);

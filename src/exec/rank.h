@@ -123,6 +123,8 @@ int64_t exec_rank_touched_bytes(const exec_rank *rank);
 void exec_rank_piece(const exec_rank *rank, int32_t tensor,
                      const ir_nd_sbp *sbp, ir_shape *local,
                      int64_t offset[IR_MAX_RANK]);
+/* Which registers lie in blocks of channels; before kernels are chosen. */
+fs_status exec_rank_choose_layouts(exec_rank *rank, fs_err *err);
 /* First values of constants and, unless they were restored, of variables, into
  * their registers. */
 void exec_rank_place_variables(exec_rank *rank);

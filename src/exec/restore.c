@@ -6,6 +6,8 @@
 #include "exec/checkpoint.h"
 #include "base/clock.h"
 #include "exec/piece.h"
+#include "exec/shard.h"
+#include "exec/weights.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -36,7 +38,7 @@ static fs_status take_piece(const taking *t, const exec_held *piece,
     const int64_t bytes = ir_dtype_bytes(t->dtype);
     const bool folds = piece->terms != t->shard->terms && piece->terms > 1;
     void *read;
-    FS_TRY(exec_held_read(t->from, piece, err, &read));
+    FS_TRY(exec_weights_read(t->from, t->kept, piece, t->dtype, err, &read));
     const exec_part from = exec_part_of(common, &piece->box, bytes),
                     to = exec_part_of(common, &t->shard->box, bytes);
     if (folds)
@@ -117,14 +119,17 @@ static fs_status check_variables(const exec_rank *rank,
 }
 
 static fs_status take_all(const exec_rank *rank, const exec_checkpoint *c,
-                          const exec_shards *shards, fs_err *err)
+                          const exec_shards *shards, bool weights, fs_err *err)
 {
     for (int32_t i = 0; i < shards->n; i++) {
         const exec_shard *s = &shards->at[i];
         const ir_tensor *t = &rank->graph->tensors.at[s->tensor];
+        const exec_kept *kept = exec_checkpoint_find(c, t->name);
+        if (!kept || (weights && !exec_is_weight(t)))
+            continue; /* its first value stays */
         const taking of = {.rank = rank,
                            .from = c,
-                           .kept = exec_checkpoint_find(c, t->name),
+                           .kept = kept,
                            .shard = s,
                            .dtype = t->dtype,
                            .to = exec_shard_data(rank, s)};
@@ -141,7 +146,7 @@ static fs_status load(exec_rank *rank, const char *dir, int64_t step,
     FS_TRY(check_variables(rank, c, err));
     if (c->losses_file)
         FS_TRY(exec_checkpoint_losses(c, rank->arena, err, &rank->earlier));
-    return take_all(rank, c, shards, err);
+    return take_all(rank, c, shards, false, err);
 }
 
 /* What was there when rank 0 looked: all try the same ones. */
@@ -206,4 +211,15 @@ fs_status exec_rank_restore(exec_rank *rank, const exec_saving *saving,
         return fs_fail(err, FS_INVALID, "%s: no checkpoint is whole (%.800s)",
                        saving->dir, first.text);
     return FS_OK;
+}
+
+fs_status exec_rank_take_weights(exec_rank *rank, const char *path, fs_err *err)
+{
+    exec_checkpoint c;
+    int32_t unused;
+    const char *first;
+    const exec_shards shards = exec_shards_of(rank);
+    FS_TRY(exec_weights_open(path, rank->arena, err, &c));
+    FS_TRY(exec_weights_check(&c, rank->graph, err, &unused, &first));
+    return take_all(rank, &c, &shards, true, err);
 }

@@ -167,9 +167,9 @@ static fs_status read_text(const exec_safetensors *file, int64_t end,
         length |= (uint64_t)prefix[i] << 8 * i;
     if (length > MOST_HEAD || (int64_t)length > end - PREFIX)
         return fs_fail(err, FS_INVALID,
-                       "%s: no safetensors file: its head should have %" PRIu64
-                       " bytes",
-                       file->path, length);
+                       "%s: no safetensors file, or cut short: its head should "
+                       "have %" PRIu64 " bytes, %" PRId64 " follow",
+                       file->path, length, end - PREFIX);
     char *text = fs_alloc(arena, length + 1, 1);
     FS_TRY(exec_read_bytes(file->file, file->path, PREFIX, (int64_t)length,
                            text, err));

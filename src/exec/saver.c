@@ -6,6 +6,7 @@
 #include "exec/checkpoint.h"
 #include "exec/failpoint.h"
 #include "exec/safetensors.h"
+#include "exec/shard.h"
 
 #include <errno.h>
 #include <fcntl.h>

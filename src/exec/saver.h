@@ -41,4 +41,9 @@ void exec_saver_close(exec_saver *saver); /* NULL is allowed */
 fs_status exec_rank_restore(exec_rank *rank, const exec_saving *saving,
                             uint64_t data_digest, fs_err *err);
 
+/* First values of parameters and buffers from what exec_weights_open takes, in
+ * the place of those that were drawn. */
+fs_status exec_rank_take_weights(exec_rank *rank, const char *path,
+                                 fs_err *err);
+
 #endif

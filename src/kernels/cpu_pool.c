@@ -3,6 +3,7 @@
 
 #include "kernels/window.h"
 
+#include "kernels/layout.h"
 #include "kernels/loops.h"
 #include "kernels/math.h"
 
@@ -142,3 +143,88 @@ static fs_status max_pool_index_prepare(const kernel_call *shapes, fs_err *err,
                : FS_NO;
 }
 KERNEL_REFERENCE(max_pool_index, max_pool_index_prepare);
+
+/* ---- blocked: a plane's elements are a block's channels ---- */
+
+enum { LANES = KERNEL_BLOCK };
+
+static pool blocked_pool(const ir_node *node, const kernel_arg *x,
+                         const kernel_arg *y)
+{
+    pool p = pool_read(node, x, y);
+    p.planes /= LANES;
+    return p;
+}
+
+FS_CLONES static void largest_lanes(const pool *p, const window *v,
+                                    const float *restrict x, float *restrict y)
+{
+    float best[LANES];
+    for (int k = 0; k < LANES; k++)
+        best[k] = -INFINITY;
+    EACH_ROW(*p, *v, row)
+    for (int64_t at = v->low[2]; at < v->high[2]; at += p->window.dilation[2]) {
+        const float *from = x + (row + at) * LANES;
+        for (int k = 0; k < LANES; k++)
+            best[k] =
+                from[k] > best[k] || from[k] != from[k] ? from[k] : best[k];
+    }
+    memcpy(y, best, sizeof best);
+}
+
+static fs_status max_pool_blocks(void *state, const kernel_call *call,
+                                 fs_err *err)
+{
+    (void)state, (void)err;
+    const pool p = blocked_pool(call->node, &call->in[0], &call->out[0]);
+    for (int64_t at = 0; at < p.planes * p.out; at++) {
+        const window v = window_at(&p, at);
+        largest_lanes(&p, &v, call->in[0].data,
+                      (float *)call->out[0].data + at * LANES);
+    }
+    return FS_OK;
+}
+
+/* `left` of each lane goes to the first element that equals y. */
+FS_CLONES static void give_lanes(const pool *p, const pool *d, const window *v,
+                                 const kernel_call *call, int64_t out)
+{
+    const float *x = call->in[1].data;
+    const float *dy = (const float *)call->in[0].data + out * LANES;
+    const float *y = (const float *)call->in[2].data + out * LANES;
+    float left[LANES], largest[LANES];
+    memcpy(left, dy, sizeof left);
+    memcpy(largest, y, sizeof largest);
+    EACH_ROW(*p, *v, row)
+    for (int64_t at = v->low[2]; at < v->high[2]; at += p->window.dilation[2]) {
+        const float *restrict from = x + (row + at) * LANES;
+        const int64_t to = place_in(p, d, row + at);
+        float unused[LANES] = {0};
+        float *dx = to < 0 ? unused : (float *)call->out[0].data + to * LANES;
+        for (int k = 0; k < LANES; k++) {
+            const bool here = from[k] == largest[k];
+            dx[k] += here ? left[k] : 0;
+            left[k] = here ? 0 : left[k];
+        }
+    }
+}
+
+static fs_status max_pool_grad_blocks(void *state, const kernel_call *call,
+                                      fs_err *err)
+{
+    (void)state, (void)err;
+    const pool p = blocked_pool(call->node, &call->in[1], &call->in[0]);
+    const pool d = blocked_pool(call->node, &call->out[0], &call->in[0]);
+    memset(call->out[0].data, 0,
+           (size_t)(d.planes * d.in * LANES) * sizeof(float));
+    for (int64_t at = 0; at < p.planes * p.out; at++) {
+        const window v = window_at(&p, at);
+        give_lanes(&p, &d, &v, call, at);
+    }
+    return FS_OK;
+}
+
+const kernel kernel_blocked_max_pool = {.variant = "blocked",
+                                        .run = max_pool_blocks};
+const kernel kernel_blocked_max_pool_grad = {.variant = "blocked",
+                                             .run = max_pool_grad_blocks};

@@ -61,13 +61,68 @@ static dnnl_status_t describe_primitive(const kernel_dnnl *state,
     return status;
 }
 
+enum { ROOM_ALIGN = 64 };
+
+static int64_t take_room(kernel_dnnl *state, size_t bytes)
+{
+    const int64_t at = state->workspace_bytes;
+    const int64_t n = (int64_t)(bytes + ROOM_ALIGN - 1);
+    state->workspace_bytes = at + n / ROOM_ALIGN * ROOM_ALIGN;
+    return at;
+}
+
+static dnnl_status_t create_reorder(const kernel_dnnl *state,
+                                    const dnnl_memory_desc_t *from,
+                                    const dnnl_memory_desc_t *to,
+                                    dnnl_primitive_t *out)
+{
+    dnnl_primitive_desc_t desc = NULL;
+    dnnl_status_t status = dnnl_reorder_primitive_desc_create(
+        &desc, from, state->engine, to, state->engine, NULL);
+    if (status == dnnl_success)
+        status = dnnl_primitive_create(out, desc);
+    dnnl_primitive_desc_destroy(desc);
+    return status;
+}
+
+/* Of what the primitive has otherwise than it lies. */
+static dnnl_status_t create_turns(kernel_dnnl *state, const kernel_dnnl_op *op,
+                                  const_dnnl_primitive_desc_t desc)
+{
+    dnnl_status_t status = dnnl_success;
+    for (int i = 0; i < op->n && status == dnnl_success; i++) {
+        kernel_dnnl_turn *turn = &state->turn[i];
+        const dnnl_memory_desc_t *lies = &op->tensor[i];
+        const dnnl_memory_desc_t *has = dnnl_primitive_desc_query_md(
+            desc, dnnl_query_exec_arg_md, op->arg[i]);
+        const bool last = i == op->n - 1;
+        if (!has || dnnl_memory_desc_equal(has, lies))
+            continue;
+        turn->at = take_room(state, dnnl_memory_desc_get_size(has));
+        status = create_reorder(state, last ? has : lies, last ? lies : has,
+                                &turn->reorder);
+        if (status == dnnl_success)
+            status = dnnl_memory_create(&turn->inner, has, state->engine,
+                                        DNNL_MEMORY_NONE);
+    }
+    return status;
+}
+
+static bool is_reference(const_dnnl_primitive_desc_t desc)
+{
+    const char *name = NULL;
+    return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0,
+                                     &name) == dnnl_success &&
+           name && strncmp(name, "ref", 3) == 0;
+}
+
 static dnnl_status_t create_workspace(kernel_dnnl *state,
                                       const_dnnl_primitive_desc_t desc)
 {
     const dnnl_memory_desc_t *room =
         dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
     const size_t bytes = room ? dnnl_memory_desc_get_size(room) : 0;
-    state->workspace_bytes = (int64_t)bytes;
+    take_room(state, bytes);
     if (bytes == 0)
         return dnnl_success;
     return dnnl_memory_create(&state->workspace, room, state->engine,
@@ -125,10 +180,14 @@ static fs_status create_primitive(kernel_dnnl *state, const kernel_dnnl_op *op,
                                             state->engine, NULL);
     if (status == dnnl_success)
         status = describe_primitive(state, op, forward, &desc);
+    if (status == dnnl_success && is_reference(desc))
+        status = dnnl_unimplemented;
     if (status == dnnl_success)
         status = dnnl_primitive_create(&state->primitive, desc);
     if (status == dnnl_success)
         status = create_workspace(state, desc);
+    if (status == dnnl_success)
+        status = create_turns(state, op, desc);
     if (status == dnnl_success)
         state->packing_bytes = find_packing(state, op, desc);
     dnnl_primitive_desc_destroy(desc);
@@ -161,6 +220,7 @@ fs_status kernel_dnnl_create(const kernel_dnnl_op *op, fs_err *err,
     if (!made)
         return fs_fail(err, FS_FAULT, "out of memory for a oneDNN primitive");
     made->threads = kernel_dnnl_threads();
+    made->clears = op->clears;
     fs_status status = FS_OK;
     if (dnnl_engine_create(&made->engine, dnnl_cpu, 0) != dnnl_success ||
         dnnl_stream_create(&made->stream, made->engine,
@@ -178,27 +238,55 @@ fs_status kernel_dnnl_create(const kernel_dnnl_op *op, fs_err *err,
     return FS_OK;
 }
 
+static dnnl_status_t turn_over(const kernel_dnnl *p, int i, bool back)
+{
+    const dnnl_memory_t lies = p->memory[i], inner = p->turn[i].inner;
+    const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, back ? inner : lies},
+                                     {DNNL_ARG_TO, back ? lies : inner}};
+    return dnnl_primitive_execute(p->turn[i].reorder, p->stream, 2, args);
+}
+
+/* Points the memory objects at the call's data; inputs are turned. */
+static dnnl_status_t take_arguments(kernel_dnnl *p, const kernel_call *call,
+                                    dnnl_exec_arg_t *args)
+{
+    dnnl_status_t status = dnnl_success;
+    for (int i = 0; i < p->n && status == dnnl_success; i++) {
+        const bool last = i == p->n - 1;
+        const kernel_dnnl_turn *turn = &p->turn[i];
+        args[i] = (dnnl_exec_arg_t){p->arg[i], p->memory[i]};
+        status = dnnl_memory_set_data_handle(
+            p->memory[i], last ? call->out[0].data : call->in[i].data);
+        if (!turn->reorder || status != dnnl_success)
+            continue;
+        args[i].memory = turn->inner;
+        status = dnnl_memory_set_data_handle(
+            turn->inner, (char *)call->workspace + turn->at);
+        if (status == dnnl_success && !last)
+            status = turn_over(p, i, false);
+    }
+    return status;
+}
+
 fs_status kernel_dnnl_run(void *state, const kernel_call *call, fs_err *err)
 {
     kernel_dnnl *p = state;
     dnnl_exec_arg_t args[KERNEL_DNNL_ARGS + 1];
-    dnnl_status_t status = dnnl_success;
     int n = p->n;
-    for (int i = 0; i < n; i++) {
-        const bool last = i == p->n - 1;
-        if (status == dnnl_success)
-            status = dnnl_memory_set_data_handle(
-                p->memory[i], last ? call->out[0].data : call->in[i].data);
-        args[i] = (dnnl_exec_arg_t){p->arg[i], p->memory[i]};
-    }
+    FS_ASSERT(p->workspace_bytes == 0 || call->workspace);
+    kernel_dnnl_take_threads(p->threads);
+    if (p->clears)
+        memset(call->out[0].data, 0,
+               (size_t)ir_shape_count(&call->out[0].shape) * sizeof(float));
+    dnnl_status_t status = take_arguments(p, call, args);
     if (p->workspace && status == dnnl_success) {
-        FS_ASSERT(call->workspace);
         status = dnnl_memory_set_data_handle(p->workspace, call->workspace);
         args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, p->workspace};
     }
-    kernel_dnnl_take_threads(p->threads);
     if (status == dnnl_success)
         status = dnnl_primitive_execute(p->primitive, p->stream, n, args);
+    if (status == dnnl_success && p->turn[p->n - 1].reorder)
+        status = turn_over(p, p->n - 1, true);
     if (status == dnnl_success)
         status = dnnl_stream_wait(p->stream);
     if (status != dnnl_success)
@@ -224,6 +312,10 @@ void kernel_dnnl_release(void *state)
     dnnl_memory_destroy(p->workspace);
     for (int i = 0; i < p->n; i++)
         dnnl_memory_destroy(p->memory[i]);
+    for (int i = 0; i < KERNEL_DNNL_ARGS; i++) {
+        dnnl_memory_destroy(p->turn[i].inner);
+        dnnl_primitive_destroy(p->turn[i].reorder);
+    }
     dnnl_primitive_destroy(p->primitive);
     dnnl_stream_destroy(p->stream);
     dnnl_engine_destroy(p->engine);

@@ -1,10 +1,14 @@
-/* conv and its gradients through oneDNN, all tensors in row-major order: its
- * blocked layouts would need re-ordering at every edge. */
+/* conv and its gradients through oneDNN, in the layouts that it chooses: what
+ * lies otherwise is turned (dnnl_call.h), which costs less than its algorithms
+ * for row-major tensors. */
 #include "config.h"
 
 #include "kernels/dnnl_call.h"
+#include "kernels/layout.h"
 #include "kernels/table.h"
 #include "kernels/window.h"
+
+#include <string.h>
 
 /* Where x, weights and y stand among a kernel's arguments: 0, 1 inputs, 2
  * output. */
@@ -53,6 +57,21 @@ static dnnl_status_t leave_out(kernel_conv *p, dnnl_memory_desc_t *x)
     return dnnl_memory_desc_init_submemory(x, &whole, dims, from);
 }
 
+/* What lies blocked; a plane of one position lies so in any case. */
+static dnnl_status_t describe_lying(const kernel_arg *arg,
+                                    dnnl_memory_desc_t *out)
+{
+    static const dnnl_format_tag_t tag[] = {dnnl_nCw16c, dnnl_nChw16c,
+                                            dnnl_nCdhw16c};
+    dnnl_dims_t own;
+    if (!kernel_may_block(arg) ||
+        (arg->layout != KERNEL_BLOCKED && kernel_blocks_of(&arg->shape).s != 1))
+        return dnnl_success;
+    memcpy(own, out->dims, sizeof own);
+    return dnnl_memory_desc_init_by_tag(out, out->ndims, own, dnnl_f32,
+                                        tag[out->ndims - 3]);
+}
+
 static dnnl_status_t describe(const kernel_conv *p, dnnl_memory_desc_t *x,
                               dnnl_memory_desc_t *weights,
                               dnnl_memory_desc_t *y)
@@ -68,6 +87,48 @@ static dnnl_status_t describe(const kernel_conv *p, dnnl_memory_desc_t *x,
         status = g == 1 ? describe_one(weights, 2, filter, p, w->size)
                         : describe_one(weights, 3, split, p, w->size);
     return status;
+}
+
+/* First of the taps that reach x from any place of y on axis k, and how many
+ * there are; 0 of none. */
+static int64_t find_taps(const kernel_window *w, int k, int64_t *n)
+{
+    int64_t first = -1, last = -1;
+    for (int64_t t = 0; t < w->size[k]; t++) {
+        int64_t range[2];
+        kernel_valid(w->out[k], w->in[k], w->stride[k],
+                     t * w->dilation[k] - w->before[k], range);
+        if (range[0] == range[1])
+            continue;
+        first = first < 0 ? t : first;
+        last = t;
+    }
+    *n = first < 0 ? 0 : last + 1 - first;
+    return first;
+}
+
+/* Where planes are as small as the window, some taps never see but padding:
+ * oneDNN is told of the others alone. */
+static dnnl_status_t cut_window(kernel_conv *p, dnnl_memory_desc_t *weights,
+                                bool *cut)
+{
+    kernel_window *w = &p->window;
+    const int first = IR_MAX_SPACE - p->space, lead = weights->ndims - p->space;
+    const dnnl_memory_desc_t whole = *weights;
+    dnnl_dims_t dims, from = {0};
+    memcpy(dims, whole.dims, sizeof dims);
+    *cut = false;
+    for (int k = 0; k < p->space; k++) {
+        int64_t n, at = find_taps(w, first + k, &n);
+        if (n == 0 || n == w->size[first + k])
+            continue;
+        *cut = true;
+        w->before[first + k] -= at * w->dilation[first + k];
+        w->size[first + k] = dims[lead + k] = n;
+        from[lead + k] = at;
+    }
+    return *cut ? dnnl_memory_desc_init_submemory(weights, &whole, dims, from)
+                : dnnl_success;
 }
 
 /* Padding at the end as oneDNN wants it: what the windows reach, which is less
@@ -117,6 +178,18 @@ static void describe_product(const kernel_conv *p, dnnl_prop_kind_t kind,
                                                : positions;
 }
 
+/* The same dimensions, in whatever layout. */
+static dnnl_status_t leave_open(const dnnl_memory_desc_t tensor[3],
+                                dnnl_memory_desc_t out[3])
+{
+    dnnl_status_t status = dnnl_success;
+    for (int k = 0; k < 3 && status == dnnl_success; k++)
+        status = dnnl_memory_desc_init_by_tag(&out[k], tensor[k].ndims,
+                                              tensor[k].dims, dnnl_f32,
+                                              dnnl_format_tag_any);
+    return status;
+}
+
 static fs_status prepare(const kernel_call *shapes, dnnl_prop_kind_t kind,
                          places at, fs_err *err, void **state)
 {
@@ -126,16 +199,20 @@ static fs_status prepare(const kernel_call *shapes, dnnl_prop_kind_t kind,
         kernel_conv_read(shapes->node, arg_at(shapes, at.x),
                          arg_at(shapes, at.weights), arg_at(shapes, at.y));
     const bool backward = kind != dnnl_forward_training;
-    dnnl_memory_desc_t tensor[3];
+    bool cut;
+    dnnl_memory_desc_t tensor[3], open[3];
     dnnl_convolution_desc_t desc, forward;
     kernel_dnnl_op op = {
         .desc = &desc, .forward = backward ? &forward : NULL, .n = 3};
     if (describe(&p, &tensor[0], &tensor[1], &tensor[2]) != dnnl_success ||
+        describe_lying(arg_at(shapes, at.x), &tensor[0]) != dnnl_success ||
+        describe_lying(arg_at(shapes, at.y), &tensor[2]) != dnnl_success ||
+        cut_window(&p, &tensor[1], &cut) != dnnl_success ||
         (kind != dnnl_backward_data &&
          leave_out(&p, &tensor[0]) != dnnl_success) ||
-        init_desc(&p, dnnl_forward_training, tensor, &forward) !=
-            dnnl_success ||
-        init_desc(&p, kind, tensor, &desc) != dnnl_success)
+        leave_open(tensor, open) != dnnl_success ||
+        init_desc(&p, dnnl_forward_training, open, &forward) != dnnl_success ||
+        init_desc(&p, kind, open, &desc) != dnnl_success)
         return FS_NO;
     describe_product(&p, kind, op.product);
     op.tensor[at.x] = tensor[0];
@@ -145,6 +222,7 @@ static fs_status prepare(const kernel_call *shapes, dnnl_prop_kind_t kind,
     op.arg[at.weights] = kind == dnnl_backward_weights ? DNNL_ARG_DIFF_WEIGHTS
                                                        : DNNL_ARG_WEIGHTS;
     op.tensor[at.y] = tensor[2];
+    op.clears = cut && kind == dnnl_backward_weights;
     op.arg[at.y] = backward ? DNNL_ARG_DIFF_DST : DNNL_ARG_DST;
     return kernel_dnnl_create(&op, err, state);
 }
@@ -168,6 +246,40 @@ static fs_status filter_prepare(const kernel_call *shapes, fs_err *err,
 {
     return prepare(shapes, dnnl_backward_weights,
                    (places){.y = 0, .x = 1, .weights = 2}, err, state);
+}
+
+static bool is_blocked(const dnnl_memory_desc_t *m)
+{
+    const dnnl_blocking_desc_t *b = &m->format_desc.blocking;
+    return m->format_kind == dnnl_blocked && b->inner_nblks == 1 &&
+           b->inner_idxs[0] == 1 && b->inner_blks[0] == KERNEL_BLOCK;
+}
+
+void kernel_dnnl_conv_uses(const kernel_call *shapes, kernel_layout_use *out)
+{
+    const ir_op_kind op = shapes->node->op;
+    fs_err err = {0};
+    void *made = NULL;
+    const fs_status status =
+        op == IR_OP_conv             ? forward_prepare(shapes, &err, &made)
+        : op == IR_OP_conv_data_grad ? data_prepare(shapes, &err, &made)
+                                     : filter_prepare(shapes, &err, &made);
+    if (status != FS_OK)
+        return;
+    const kernel_dnnl *k = made;
+    for (int i = 0; i < k->n; i++) {
+        const dnnl_memory_desc_t *inner = NULL;
+        const bool filter =
+            k->arg[i] == DNNL_ARG_WEIGHTS || k->arg[i] == DNNL_ARG_DIFF_WEIGHTS;
+        if (filter || !k->turn[i].inner ||
+            dnnl_memory_get_memory_desc(k->turn[i].inner, &inner) !=
+                dnnl_success ||
+            !is_blocked(inner))
+            continue;
+        out->gains = true;
+        *(i < 2 ? &out->in[i] : &out->out[0]) = KERNEL_EITHER;
+    }
+    kernel_dnnl_release(made);
 }
 
 const kernel kernel_dnnl_conv = {.variant = "dnnl",

@@ -2,6 +2,7 @@
 
 #include "kernels/kernel.h"
 
+#include "kernels/layout.h"
 #include "kernels/table.h"
 #include "kernels/widened.h"
 
@@ -48,7 +49,14 @@ static fs_status choose_variant(const kernel_call *shapes, const char *variant,
 {
     int32_t n;
     const kernel *const *row = kernel_variants(shapes->node->op, &n);
+    const kernel *blocked = NULL;
     bool any = strcmp(variant, "auto") == 0;
+    if (kernel_has_blocked(shapes)) {
+        blocked = kernel_for_blocked(shapes);
+        n = 1; /* convolutions: oneDNN's alone */
+        row = blocked ? &blocked : row;
+        any = true;
+    }
     for (int32_t i = 0; i < n; i++) {
         if (!any && strcmp(variant, row[i]->variant) != 0)
             continue;

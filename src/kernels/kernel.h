@@ -6,11 +6,19 @@
 
 #include "ir/op.h"
 
-/* A local piece: row-major, contiguous. offset: where it starts in the logical
- * tensor, per axis (what a gather from split rows must know). */
+/* How a piece lies in memory: row-major, or with its channels (axis 1, a
+ * multiple of KERNEL_BLOCK) in blocks whose members lie together, oneDNN's
+ * order for convolutions with AVX-512: (N, C / 16, spatial.., 16), as many
+ * bytes. */
+typedef enum kernel_layout { KERNEL_ROW_MAJOR, KERNEL_BLOCKED } kernel_layout;
+enum { KERNEL_BLOCK = 16 };
+
+/* A local piece, contiguous. offset: where it starts in the logical tensor, per
+ * axis (what a gather from split rows must know). */
 typedef struct kernel_arg {
     void *data;
     ir_dtype dtype;
+    kernel_layout layout;
     ir_shape shape;
     int64_t offset[IR_MAX_RANK];
 } kernel_arg;
@@ -55,6 +63,22 @@ const kernel *const *kernel_variants(ir_op_kind op, int32_t *n);
 fs_status kernel_choose(const kernel_call *shapes, const char *variant,
                         fs_err *err, const kernel **out, void **state);
 const kernel *kernel_reference(ir_op_kind op);
+
+/* What the kernel that a call would get can do with each of its arguments: only
+ * row-major; either layout, whatever the others'; or either, one for all of
+ * these. Floats only. */
+typedef enum kernel_layouts {
+    KERNEL_FIXED,
+    KERNEL_EITHER,
+    KERNEL_TOGETHER
+} kernel_layouts;
+typedef struct kernel_layout_use {
+    kernel_layouts in[IR_MAX_IN], out[IR_MAX_OUT];
+    bool gains; /* those of EITHER are faster blocked */
+} kernel_layout_use;
+void kernel_layout_uses(const kernel_call *shapes, kernel_layout_use *out);
+/* Floats of rank 3 to 5 whose channels are whole blocks. */
+bool kernel_may_block(const kernel_arg *arg);
 /* Bytes that a chosen kernel writes to while it runs, beside the scratch that
  * the plan reserves: how many is known only here, where it is prepared (oneDNN
  * picks its algorithm by the processor). They hold nothing between calls, so

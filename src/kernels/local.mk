@@ -23,7 +23,8 @@ src_kernels_libfs_kernels_a_SOURCES = src/kernels/kernel.h \
   src/kernels/cpu_resample.c src/kernels/cpu_resample.inc \
   src/kernels/cpu_grid.c src/kernels/cpu_grid.inc src/kernels/cpu_update.c \
   src/kernels/cpu_update.inc src/kernels/dnnl_call.h \
-  src/kernels/dnnl_call.c src/kernels/dnnl_matmul.c src/kernels/dnnl_conv.c
+  src/kernels/dnnl_call.c src/kernels/dnnl_matmul.c src/kernels/dnnl_conv.c \
+  src/kernels/layout.h src/kernels/layout.c src/kernels/cpu_blocked.c
 # Neither errno nor floating point traps are looked at; keeping them exact
 # would forbid vector code. Infinities and NaN stay exact. Integers wrap.
 src_kernels_libfs_kernels_a_CFLAGS = $(AM_CFLAGS) -fno-math-errno \

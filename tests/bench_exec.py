@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""make bench-exec: plans that run, beside what else runs the same here.
+
+    bench_exec.py SOURCES BUILD
+
+BENCH_EXEC: which parts (all): torch matmul act. BENCH_NETWORKS: a pattern of
+the networks of `torch`. BENCH_ROUNDS: how often each is measured in turn (3).
+BENCH_TORCH: the Python that has PyTorch (BUILD/bench-torch/bin/python, else
+python3); what is missing is said with how to install it, and left out.
+BENCH_PAGES=rewrite: the tables of datasets/measurements/exec.md are those of
+this run. Ends with status 0 whatever the verdicts are.
+"""
+import json
+import math
+import os
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+import bench_sim
+import bench_verdicts as v
+
+GPT = {"layers": 4, "hidden": 256, "heads": 8, "vocab": 2048, "seq": 128}
+GPT2 = {"layers": 12, "hidden": 768, "heads": 12, "vocab": 50257, "seq": 256}
+RESNET = {"depth": 18, "size": 32, "classes": 10}
+WIDE = {"fields": 26, "wide": 26, "dense": 13, "rows": 50000, "embedding": 16,
+        "hidden": 1024, "layers": 4}
+BERT = {"layers": 4, "hidden": 512, "heads": 8, "vocab": 30522, "seq": 128}
+# name, model of the zoo, its keys, batch, optimizer
+NETWORKS = [("GPT", "gpt", GPT, 8, "adamw"),
+            ("GPT-2 124M", "gpt", GPT2, 4, "adamw"),
+            ("ResNet-18", "resnet", RESNET, 64, "momentum"),
+            ("Wide&Deep", "wide_deep", WIDE, 512, "adam"),
+            ("BERT-small", "bert", BERT, 8, "adamw")]
+LEAST, LEAST_MEAN, GOAL_MEAN = 0.95, 1.1, 1.3
+LEAST_MATMUL = 0.97
+SECONDS = 4  # of each, in a round
+INSTALL = """PyTorch is not there; to install it (some 3 GB, or 200 MB where the
+second index can be reached):
+  python3 -m venv bench-torch && bench-torch/bin/pip install torch numpy
+  (or: ... install torch numpy --index-url https://download.pytorch.org/whl/cpu)
+in the folder of the build, or name a Python that has it in BENCH_TORCH."""
+
+
+class Bench(bench_sim.Bench):
+    name = "bench-exec"
+
+    def __init__(self, source, build):
+        super().__init__(source, build)
+        self.folder = f"{build}/bench-exec"
+        os.makedirs(self.folder, exist_ok=True)
+        own = f"{build}/bench-torch/bin/python"
+        self.python = os.environ.get("BENCH_TORCH") or (
+            own if os.path.exists(own) else "python3")
+
+    def flowsearch(self, *words):
+        """Figures of this machine are kept from one call to the next."""
+        return subprocess.run(
+            [self.program, *words, "--db", f"{self.folder}/figures.db"],
+            env={**os.environ, "FS_DATA": self.datasets}, check=True,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+
+
+def say_verdict(value, least):
+    return "holds" if value >= least else "FAILS"
+
+
+# ---- PyTorch ----
+
+
+class Torch:
+    """Processes that make steps when they are told to: one, or two (DDP)."""
+
+    def __init__(self, b, network, n):
+        _, model, keys, batch, optimizer = network
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = str(s.getsockname()[1])
+        words = [b.python, f"{b.source}/tests/bench_torch.py", model,
+                 json.dumps(keys), str(batch), optimizer]
+        env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
+        self.ranks = [subprocess.Popen(
+            words + ([str(i), port] if n > 1 else []), env=env,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True) for i in range(n)]
+
+    def steps(self, threads, n):
+        for rank in self.ranks:
+            rank.stdin.write(f"{threads} {n}\n")
+            rank.stdin.flush()
+        answers = [rank.stdout.readline() for rank in self.ranks]
+        if not all(answers):
+            raise OSError("PyTorch ended")
+        return [max(map(float, one))
+                for one in zip(*(a.split() for a in answers))]
+
+    def close(self):
+        for rank in self.ranks:
+            rank.stdin.close()
+            rank.wait()
+            rank.stdout.close()
+
+
+class Flowsearch:
+    def __init__(self, b, network, recipe):
+        name, model, keys, batch, optimizer = network
+        said = f"zoo:{model}," + ",".join(f"{k}={x}" for k, x in keys.items())
+        self.b, self.plan = b, f"{b.folder}/{re.sub('[^A-Za-z0-9]', '', name)}"
+        self.plan += "-" + recipe[0] + ".json"
+        b.flowsearch(recipe[0], said, "--cluster", "local", "--ranks", "2",
+                     "--batch", str(batch), "--optimizer", optimizer,
+                     *recipe[1:], "-o", self.plan)
+
+    def steps(self, _, n):
+        told = json.loads(self.b.flowsearch(
+            "run", self.plan, "--data", "synthetic", "--steps", str(n),
+            "--json"))
+        return [told["step_s"]["median"]]
+
+
+def one_network(b, network):
+    """Medians of rounds: {who: [seconds, one per round]}."""
+    alone, pair = Torch(b, network, 1), Torch(b, network, 2)
+    who = [("search", Flowsearch(b, network, ["search"]), 1),
+           ("dp 2", Flowsearch(b, network, ["plan", "--dp", "2"]), 1),
+           ("1 thread", alone, 1), ("2 threads", alone, 2), ("DDP", pair, 1)]
+    took = {name: [] for name, _, _ in who}
+    for _, one, threads in who:
+        one.steps(threads, 3)
+    for k in range(int(os.environ.get("BENCH_ROUNDS", "3"))):
+        for name, one, threads in who:
+            last = took[name][-1] if k else statistics.median(
+                one.steps(threads, 2))
+            n = max(3, min(200, int(SECONDS / last)))
+            took[name].append(statistics.median(one.steps(threads, n)))
+        b.say(network[0] + ": " + ", ".join(
+            f"{name} {1e3 * t[-1]:.1f}" for name, t in took.items()) + " ms")
+    alone.close()
+    pair.close()
+    return took
+
+
+def ratio_of(took):
+    """PyTorch's best by ours, round by round; the median of these."""
+    middle = {name: statistics.median(t) for name, t in took.items()}
+    ours = min(("search", "dp 2"), key=middle.get)
+    theirs = min(("1 thread", "2 threads", "DDP"), key=middle.get)
+    return ours, theirs, statistics.median(
+        b / a for a, b in zip(took[ours], took[theirs]))
+
+
+def torch(b):
+    found = subprocess.run(
+        [b.python, "-c", "import torch; print(torch.__version__)"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        check=False)
+    if found.returncode != 0:
+        b.missing.append("PyTorch")
+        print("\n" + INSTALL, flush=True)
+        return
+    rows, ratios = [], []
+    asked = os.environ.get("BENCH_NETWORKS", "")
+    for network in NETWORKS:
+        if not re.search(asked, network[0]):
+            continue
+        took = one_network(b, network)
+        ours, theirs, ratio = ratio_of(took)
+        ratios.append(ratio)
+        rows.append([network[0], network[3], network[4]] +
+                    [f"{1e3 * statistics.median(t):.1f}"
+                     for t in took.values()] +
+                    [ours, theirs, f"{ratio:.2f}", say_verdict(ratio, LEAST)])
+    mean = math.exp(statistics.mean(map(math.log, ratios)))
+    b.show("Training steps beside PyTorch", "torch",
+           v.table(["network", "batch", "optimizer", "plan of search, ms",
+                    "plan of dp 2, ms", "PyTorch 1 thread, ms",
+                    "2 threads, ms", "DDP, ms", "ours", "its", "ratio",
+                    f">= {LEAST}"], rows) +
+           f"\n\nGeometric mean {mean:.2f} (at least {LEAST_MEAN}: "
+           f"{say_verdict(mean, LEAST_MEAN)}; goal {GOAL_MEAN}). PyTorch "
+           f"{found.stdout.strip()}; ratios are its best by the better of our "
+           "two, medians of rounds that take turns.")
+
+
+PARTS = {"torch": torch}
+
+
+def processor():
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as f:
+            return re.search(r"model name\s*: (.*)", f.read()).group(1)
+    except (OSError, AttributeError):
+        return "unknown processor"
+
+
+def main():
+    b = Bench(sys.argv[1], sys.argv[2])
+    asked = os.environ.get("BENCH_EXEC", "").split() or list(PARTS)
+    unknown = [part for part in asked if part not in PARTS]
+    if unknown:
+        print(f"BENCH_EXEC={' '.join(unknown)}: there are {' '.join(PARTS)}",
+              file=sys.stderr)
+        return 2
+    for part in asked:
+        b.say(part)
+        try:
+            PARTS[part](b)
+        except (subprocess.CalledProcessError, OSError, ValueError) as fault:
+            b.missing.append(f"{part}: {fault}")
+    if b.missing:
+        print(f"\nNot there: {'; '.join(b.missing)}.")
+    b.show("Where", "where",
+           f"{time.strftime('%d %B %Y')}, {processor()}, "
+           f"{len(os.sched_getaffinity(0))} cores, load "
+           f"{os.getloadavg()[0]:.1f} at the end; "
+           f"`make bench-exec BENCH_EXEC=\"{' '.join(asked)}\"`.")
+    if os.environ.get("BENCH_PAGES") == "rewrite":
+        bench_sim.rewrite_page(f"{b.datasets}/measurements/exec.md", b.tables)
+    b.say("done")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

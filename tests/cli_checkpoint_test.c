@@ -1,0 +1,270 @@
+/* run's checkpoints as a user has them: made under one plan, gone on with under
+ * another; damaged ones; flags that do not fit. */
+#include "config.h"
+
+#include "run_cli.h"
+
+#include "tests/tap.h"
+
+#include <stdint.h>
+
+enum { STEPS = 10, EVERY = 3 };
+
+static void make_plan(const char *name, int ranks, const char *how)
+{
+    cli_answer *a = cli("plan zoo:gpt,layers=2,hidden=32,heads=2,vocab=256,"
+                        "seq=16 --cluster local --ranks %d --batch 8 %s -o "
+                        "$D/%s.json",
+                        ranks, how, name);
+    tap_ok(a->status == 0, "a plan: %s", how);
+    if (a->status != 0)
+        printf("# %s\n", a->err);
+}
+
+static const char *const data = "--data $S/datasets/data/moby-dick.txt";
+
+static bool losses_of(const cli_answer *a, double losses[STEPS])
+{
+    const json_t *list = json_object_get(a->json, "losses");
+    for (size_t k = 0; k < STEPS; k++)
+        losses[k] = json_number_value(json_array_get(list, k));
+    return json_array_size(list) == STEPS;
+}
+
+static double apart(const double *a, const double *b)
+{
+    double worst = 0;
+    for (int k = 0; k < STEPS; k++)
+        worst = fmax(worst, fabs(a[k] - b[k]));
+    return worst;
+}
+
+static const char *digest_of(const cli_answer *a)
+{
+    static char digest[4][32];
+    static int n;
+    const char *text =
+        json_string_value(json_object_get(a->json, "weights_digest"));
+    n = (n + 1) % 4;
+    snprintf(digest[n], sizeof digest[n], "%s", text ? text : "none");
+    return digest[n];
+}
+
+static bool is_there(const char *name)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/%s", cli_scratch, name);
+    return access(path, F_OK) == 0;
+}
+
+static void in_scratch(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+static void in_scratch(const char *format, ...)
+{
+    char words[1000], command[1700];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(words, sizeof words, format, args);
+    va_end(args);
+    snprintf(command, sizeof command, "cd '%s' && %s", cli_scratch, words);
+    if (system(command) != 0)
+        printf("# failed: %s\n", words);
+}
+
+/* ---- going on ---- */
+
+static double whole[STEPS];
+static char whole_digest[32];
+
+static void test_saving(void)
+{
+    cli_answer *a = cli("run $D/a.json %s --steps %d --json", data, STEPS);
+    tap_ok(losses_of(a, whole), "a run of %d steps", STEPS);
+    snprintf(whole_digest, sizeof whole_digest, "%s", digest_of(a));
+    a = cli("run $D/a.json %s --steps 7 --checkpoint $D/made "
+            "--checkpoint-every %d --json",
+            data, EVERY);
+    tap_ok(a->status == 0, "a run of 7 steps with checkpoints");
+    tap_ok(is_there("made/step-7/manifest.json") &&
+               is_there("made/step-6/manifest.json") &&
+               !is_there("made/step-3"),
+           "it leaves the two newest, that of the last step too");
+    const char *newest =
+        json_string_value(json_object_get(a->json, "checkpoint"));
+    tap_ok(newest && strstr(newest, "/made/step-7"), "and says which");
+}
+
+static void test_resume(const char *plan, double tolerance)
+{
+    double losses[STEPS];
+    in_scratch("rm -rf go && cp -r made go");
+    cli_answer *a = cli("run $D/%s.json %s --steps %d --checkpoint $D/go "
+                        "--resume --json",
+                        plan, data, STEPS);
+    const bool all = losses_of(a, losses);
+    tap_ok(a->status == 0 && all, "resumed under plan %s: all losses", plan);
+    tap_equal_int(json_integer_value(json_object_get(a->json, "first_step")), 8,
+                  "it begins with step 8");
+    const double worst = all ? apart(whole, losses) : INFINITY;
+    tap_ok(worst <= tolerance, "losses are as without a break, within %g (%g)",
+           tolerance, worst);
+    if (tolerance == 0)
+        tap_equal_text(digest_of(a), whole_digest, "and the weights' bits");
+}
+
+/* ---- damage ---- */
+
+static void test_damage(const char *how, const char *command,
+                        const char *wanted)
+{
+    double losses[STEPS];
+    in_scratch("rm -rf go && cp -r made go");
+    in_scratch("%s", command);
+    cli_answer *a = cli("run $D/a.json %s --steps %d --checkpoint $D/go "
+                        "--resume --json",
+                        data, STEPS);
+    const bool all = losses_of(a, losses);
+    tap_ok(a->status == 0 && all && apart(whole, losses) == 0,
+           "%s: the checkpoint before it is taken", how);
+    tap_equal_int(json_integer_value(json_object_get(a->json, "first_step")), 7,
+                  "%s: from step 7", how);
+    tap_ok(strstr(a->err, wanted), "%s: told: %s", how, wanted);
+    if (!strstr(a->err, wanted))
+        printf("# %s\n", a->err);
+}
+
+static void test_damages(void)
+{
+    test_damage("a flipped bit",
+                "printf X | dd of=go/step-7/rank-1.safetensors bs=1 "
+                "seek=$(($(stat -c %s go/step-7/rank-1.safetensors) - 9)) "
+                "conv=notrunc 2> /dev/null",
+                "are damaged (CRC-32C");
+    test_damage("a file cut short", "truncate -s 1000 go/step-7/rank-0.*",
+                "has 1000 bytes");
+    test_damage("a file that is gone", "rm go/step-7/rank-1.safetensors",
+                "No such file");
+    test_damage("no manifest", "rm go/step-7/manifest.json", "manifest.json");
+    test_damage("another manifest",
+                "sed -i 's/\"ranks\":2/\"ranks\":3/' go/step-7/manifest.json",
+                "its seal is broken");
+    test_damage("half a manifest", "truncate -s 700 go/step-7/manifest.json",
+                "manifest.json");
+    test_damage("losses cut short", "truncate -s 8 go/step-7/losses.f64",
+                "losses.f64");
+}
+
+/* ---- what cannot be ---- */
+
+static void refuse(const char *words, const char *wanted)
+{
+    cli_answer *a = cli("%s", words);
+    tap_ok(a->status == 2 && strstr(a->err, wanted), "refused: %s", wanted);
+    if (a->status != 2 || !strstr(a->err, wanted))
+        printf("# status %d: %s\n", a->status, a->err);
+}
+
+static void test_refusals(void)
+{
+    char words[1200];
+    static const char *const flags[][2] = {
+        {"--resume", "--resume wants --checkpoint"},
+        {"--checkpoint-every 2", "--checkpoint-every wants --checkpoint"},
+        {"--keep-checkpoints 2", "--keep-checkpoints wants --checkpoint"},
+        {"--checkpoint $D/x --checkpoint-every 0", "1 or more, not '0'"},
+        {"--checkpoint $D/x --checkpoint-every soon", "not 'soon'"},
+        {"--checkpoint $D/a.json", "wants a folder"},
+        {"--checkpoint $D/nowhere/there", "nowhere/there"},
+        {"--checkpoint $D/made --resume", "leaves nothing to do"},
+    };
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        snprintf(words, sizeof words, "run $D/a.json %s --steps 7 %s", data,
+                 flags[i][0]);
+        refuse(words, flags[i][1]);
+    }
+    snprintf(words, sizeof words,
+             "run $D/other.json %s --steps 20 --checkpoint $D/made --resume",
+             data);
+    refuse(words, "the network's is f32");
+    in_scratch("rm -rf go && cp -r made go && rm go/*/manifest.json");
+    snprintf(words, sizeof words,
+             "run $D/a.json %s --steps 20 --checkpoint $D/go --resume", data);
+    refuse(words, "no checkpoint is whole");
+    tap_ok(!is_there("x"), "what was refused has made no folder");
+}
+
+static void test_none(void)
+{
+    cli_answer *a = cli("run $D/a.json %s --steps 3 --checkpoint $D/none "
+                        "--resume --json",
+                        data);
+    tap_ok(a->status == 0 && strstr(a->err, "begins with step 1"),
+           "where there is none it begins anew, and says so");
+    tap_ok(is_there("none/step-3/manifest.json"), "and leaves one");
+}
+
+/* A file is one that others read: its head is JSON and says where the values
+ * lie. */
+static void test_format(void)
+{
+    char path[700];
+    unsigned char prefix[8];
+    snprintf(path, sizeof path, "%s/made/step-7/rank-0.safetensors",
+             cli_scratch);
+    FILE *file = fopen(path, "rb");
+    uint64_t length = 0;
+    if (file && fread(prefix, 1, 8, file) == 8)
+        for (int i = 0; i < 8; i++)
+            length |= (uint64_t)prefix[i] << 8 * i;
+    char *text = malloc(length + 1);
+    json_t *head = NULL;
+    if (file && text && fread(text, 1, length, file) == length)
+        head = json_loadb(text, length, 0, NULL);
+    tap_ok(json_object_size(head) > 10, "the head of a file is JSON");
+    const char *name;
+    json_t *value;
+    int64_t end = 0, most = 0;
+    json_object_foreach(head, name, value)
+    {
+        const json_t *at = json_object_get(value, "data_offsets");
+        if (!at)
+            continue;
+        const int64_t to = json_integer_value(json_array_get(at, 1));
+        end += to - json_integer_value(json_array_get(at, 0));
+        most = to > most ? to : most;
+    }
+    struct stat there;
+    tap_ok(stat(path, &there) == 0 && end == most &&
+               there.st_size == most + 8 + (int64_t)length,
+           "its tensors fill the file without gaps");
+    json_decref(head);
+    free(text);
+    if (file)
+        fclose(file);
+}
+
+int main(void)
+{
+    cli_begin_scratch("cli_checkpoint");
+    make_plan("a", 2, "--dp 2");
+    make_plan("tp", 2, "--tp 2");
+    make_plan("pp", 2, "--pp 2 --micro-batches 2");
+    make_plan("zero", 4, "--dp 4 --zero 1");
+    make_plan("alone", 1, "");
+    cli_answer *a = cli("plan zoo:gpt,layers=2,hidden=48,heads=2,vocab=256,"
+                        "seq=16 --cluster local --ranks 2 --batch 8 --dp 2 "
+                        "-o $D/other.json");
+    tap_ok(a->status == 0, "a plan of another network");
+    test_saving();
+    test_format();
+    test_resume("a", 0);
+    test_resume("tp", 1e-5);
+    test_resume("pp", 1e-5);
+    test_resume("zero", 1e-5);
+    test_resume("alone", 1e-5);
+    test_damages();
+    test_none();
+    test_refusals();
+    cli_end_scratch();
+    return tap_done();
+}

@@ -1,0 +1,283 @@
+/* Checkpoints of random networks under random plans, on threads. A run that is
+ * resumed from the middle ends with the bits of one that was not disturbed;
+ * what was saved under one plan goes on under another, within what plans
+ * differ by.
+ *
+ * Case N hangs on N alone: FS_SEED=N runs it only, FS_CASES=N the cases 0 .. N
+ * - 1 (30). */
+#include "config.h"
+
+#include "equal.h"
+#include "exec_plans.h"
+
+#include "base/crc.h"
+#include "base/json.h"
+#include "exec/safetensors.h"
+#include "tests/tap.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CASES = 30, STEPS = 4, EVERY = 2 };
+static char dir[600];
+
+/* ---- a run ---- */
+
+typedef struct running {
+    const job *job;
+    const exec_saving *saving;
+    int32_t n_weights, *weights;
+    fs_arena *arena;
+    double loss[STEPS]; /* of all steps, those of the checkpoint too */
+    double **value;
+    int64_t first_step;
+    uint64_t digest;
+    fs_status status;
+    fs_err err;
+} running;
+
+static double *as_doubles(const ir_tensor *t, const void *data, fs_arena *arena)
+{
+    const int64_t n = ir_shape_count(&t->shape);
+    double *out = fs_new(arena, double, n);
+    for (int64_t i = 0; i < n; i++)
+        out[i] = t->dtype == IR_F64 ? ((const double *)data)[i]
+                                    : (double)((const float *)data)[i];
+    return out;
+}
+
+static void keep(running *r, const exec_result *result, void **fetched)
+{
+    r->first_step = result->first_step;
+    r->digest = result->weights_digest;
+    for (int64_t k = 0; k < STEPS; k++)
+        r->loss[k] = k < result->first_step
+                         ? (result->earlier ? result->earlier[k] : (double)NAN)
+                         : result->losses[k - result->first_step];
+    r->value = fs_new(r->arena, double *, r->n_weights);
+    for (int32_t i = 0; i < r->n_weights; i++)
+        r->value[i] = as_doubles(&r->job->graph->tensors.at[r->weights[i]],
+                                 fetched[i], r->arena);
+}
+
+static void run_rank(exec_world *world, void *ctx)
+{
+    running *r = ctx;
+    fs_arena *arena = fs_arena_create();
+    fs_err err = {0};
+    exec_result result;
+    void **fetched = fs_new(arena, void *, r->n_weights);
+    const exec_options options = {.steps = STEPS,
+                                  .saving = r->saving,
+                                  .seed = 3,
+                                  .stall_s = 60,
+                                  .n_fetch = r->n_weights,
+                                  .fetch = r->weights,
+                                  .fetched = fetched};
+    job mine = *r->job;
+    mine.arena = arena;
+    const fs_status status = job_run(&mine, world, &options, &err, &result);
+    if (exec_world_rank(world) == 0) {
+        r->status = status;
+        r->err = err;
+        if (status == FS_OK)
+            keep(r, &result, fetched);
+    }
+    fs_arena_destroy(arena);
+}
+
+static running run_job(const job *j, int32_t ranks, const exec_saving *saving)
+{
+    running r = {.job = j, .saving = saving, .arena = j->arena};
+    r.weights = fs_new(j->arena, int32_t, j->graph->tensors.n);
+    for (int32_t t = 0; t < j->graph->tensors.n; t++)
+        if (j->graph->tensors.at[t].role == IR_PARAM)
+            r.weights[r.n_weights++] = t;
+    exec_world_threads(ranks, run_rank, &r, &r.err);
+    return r;
+}
+
+/* ---- a case ---- */
+
+static void forget(void)
+{
+    char command[700];
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    if (system(command) != 0)
+        printf("# %s is left behind\n", dir);
+}
+
+static double worst_apart(const running *a, const running *b)
+{
+    double worst = 0;
+    for (int64_t k = 0; k < STEPS; k++)
+        worst = fmax(worst,
+                     fabs(a->loss[k] - b->loss[k]) / (1e-3 + fabs(a->loss[k])));
+    for (int32_t i = 0; i < a->n_weights; i++) {
+        const ir_tensor *t = &a->job->graph->tensors.at[a->weights[i]];
+        double size = 1e-6, error = 0;
+        for (int64_t e = 0; e < ir_shape_count(&t->shape); e++) {
+            size = fmax(size, fabs(a->value[i][e]));
+            error = fmax(error, fabs(a->value[i][e] - b->value[i][e]));
+        }
+        worst = fmax(worst, error / size);
+    }
+    return worst;
+}
+
+static bool all_finite(const running *r)
+{
+    for (int64_t k = 0; k < STEPS; k++)
+        if (!isfinite(r->loss[k]))
+            return false;
+    return true;
+}
+
+static bool same_bits(const running *a, const running *b)
+{
+    return a->digest == b->digest &&
+           memcmp(a->loss, b->loss, sizeof a->loss) == 0;
+}
+
+typedef struct tally {
+    int32_t cases, resumed, crossed;
+    double worst;
+} tally;
+
+static void fail_case(uint64_t number, const equal_case *c, const char *what,
+                      const char *why)
+{
+    equal_verdict v = {0};
+    printf("# FS_SEED=%llu: %s: %s\n", (unsigned long long)number, what, why);
+    equal_print(c, &v, stdout);
+}
+
+/* Saved by the one, resumed by the other. */
+static running across(const job *from, int32_t from_ranks, const job *to,
+                      int32_t to_ranks)
+{
+    const exec_saving saves = {.dir = dir, .every = EVERY},
+                      resumes = {.dir = dir, .resume = true};
+    forget();
+    const running saved = run_job(from, from_ranks, &saves);
+    return saved.status == FS_OK ? run_job(to, to_ranks, &resumes) : saved;
+}
+
+static bool is_wide_enough(const equal_case *c)
+{
+    return c->wide && c->narrow == IR_F32 && !c->narrow_states &&
+           ir_compress_dtype(&c->compress) == IR_F32;
+}
+
+static bool try_plans(uint64_t number, const equal_case *c, const job *spread,
+                      const job *alone, tally *t)
+{
+    const running whole = run_job(spread, c->ranks, NULL);
+    const running single = run_job(alone, 1, NULL);
+    if (whole.status != FS_OK || single.status != FS_OK)
+        return true; /* exec_equal_test tells of those */
+    t->cases++;
+    const running again = across(spread, c->ranks, spread, c->ranks);
+    if (again.status != FS_OK || again.first_step != EVERY ||
+        !same_bits(&whole, &again)) {
+        fail_case(number, c, "the same plan differs", again.err.text);
+        return false;
+    }
+    t->resumed++;
+    const running down = across(spread, c->ranks, alone, 1);
+    const running up = across(alone, 1, spread, c->ranks);
+    if (down.status != FS_OK || up.status != FS_OK) {
+        fail_case(number, c, "another plan",
+                  down.status != FS_OK ? down.err.text : up.err.text);
+        return false;
+    }
+    /* What plans differ by anyhow is the measure. */
+    if (!is_wide_enough(c) || !all_finite(&single) ||
+        worst_apart(&single, &whole) > 1e-9)
+        return true;
+    t->crossed++;
+    const double worst =
+        fmax(worst_apart(&single, &down), worst_apart(&single, &up));
+    t->worst = fmax(t->worst, worst);
+    if (worst > 1e-7) {
+        fail_case(number, c, "another plan", "differs");
+        printf("# by %.3g\n", worst);
+    }
+    return worst <= 1e-7;
+}
+
+static bool try_case(uint64_t number, tally *t)
+{
+    const equal_case c = equal_draw(number);
+    fs_arena *arena = fs_arena_create();
+    fs_err err = {0};
+    uint64_t features = 0;
+    bool good = true;
+    ir_graph *bound, *g = equal_graph(&c, &err, &features);
+    plan_lower_options lower = plan_lower_defaults();
+    lower.overlap = c.overlap;
+    lower.share_memory = !c.unshared;
+    plan_strategy *s = g ? equal_strategy(&c, g, arena, &err, &bound) : NULL;
+    job alone = {.graph = g, .arena = arena};
+    if (s) {
+        job spread = {.graph = bound, .arena = arena};
+        if (job_make_with(&spread, s, c.ranks, &lower, &err) == FS_OK &&
+            job_make_with(&alone, equal_alone(g, arena), 1, &lower, &err) ==
+                FS_OK)
+            good = try_plans(number, &c, &spread, &alone, t);
+    }
+    forget();
+    ir_graph_destroy(g);
+    fs_arena_destroy(arena);
+    return good;
+}
+
+/* ---- the sum that files carry ---- */
+
+static void test_crc(void)
+{
+    unsigned char bytes[300];
+    uint64_t seed = 7;
+    bool same = true;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)fs_rand(&seed);
+    for (size_t n = 0; n < sizeof bytes; n++) {
+        const uint32_t whole = fs_crc32c(0, bytes, n);
+        same &= whole == fs_crc32c_plain(0, bytes, n) &&
+                whole == fs_crc32c(fs_crc32c(0, bytes, n / 3), bytes + n / 3,
+                                   n - n / 3);
+    }
+    tap_ok(same, "the processor's CRC-32C is the plain one, whole or in parts");
+    tap_ok(fs_crc32c(0, "123456789", 9) == 0xe3069283u,
+           "of the digits 1 to 9 it is e3069283 (RFC 3720, B.4's polynomial)");
+}
+
+static int64_t number_in(const char *variable, int64_t usual)
+{
+    const char *text = getenv(variable);
+    return text ? strtoll(text, NULL, 0) : usual;
+}
+
+int main(void)
+{
+    const char *build = getenv("FS_BUILDDIR");
+    const int64_t only = number_in("FS_SEED", -1);
+    const int64_t n = only >= 0 ? 1 : number_in("FS_CASES", CASES);
+    tally t = {0};
+    int32_t wrong = 0;
+    snprintf(dir, sizeof dir, "%s/tests/checkpoints.%d", build ? build : ".",
+             (int)getpid());
+    for (int64_t i = 0; i < n; i++)
+        wrong += !try_case((uint64_t)(only >= 0 ? only : i), &t);
+    tap_ok(wrong == 0,
+           "%d of %d cases resume with the bits of an undisturbed run",
+           t.resumed, t.cases);
+    tap_ok(wrong == 0 && (only >= 0 || t.crossed > 0),
+           "%d of them go on under another plan, apart by %.2g at most",
+           t.crossed, t.worst);
+    tap_ok(only >= 0 || t.cases > n / 3, "%d of %d cases say something",
+           t.cases, (int)n);
+    test_crc();
+    return tap_done();
+}
