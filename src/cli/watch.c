@@ -46,8 +46,11 @@ fs_status cli_watch_open(cli *c, const cli_plan *p, double input_bytes,
 {
     sim_result sim;
     *out = (cli_watch){.c = c, .p = p, .least_s = least_seconds()};
-    FS_TRY(cli_predict(c, p, NULL, &sim));
-    out->predicted_s = sim.iteration_s;
+    /* Without a prediction the least seconds have to do for the first step. */
+    if (cli_predict(c, p, NULL, &sim) == FS_OK)
+        out->predicted_s = sim.iteration_s;
+    else
+        c->err = (fs_err){0};
     out->first_s = (largest_arena(p->plan) + input_bytes) / bytes_per_s;
     FS_TRY(exec_records_create(p->cluster->n_devices, &c->err, &out->records));
     out->ranks = fs_new(c->arena, cli_watched, out->records.n);

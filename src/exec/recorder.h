@@ -66,8 +66,8 @@ typedef enum exec_state {
 enum {
     EXEC_RECORD_MAGIC = 0x46535231,
     EXEC_RECORD_STREAMS = 1024,
-    EXEC_RECORD_EVENTS = 7100,
-    EXEC_RECORD_BYTES = 256 << 10,
+    EXEC_RECORD_EVENTS = 4096, /* a power of two */
+    EXEC_RECORD_BYTES = 192 << 10,
     EXEC_MOST_FAILPOINTS = 64,
     EXEC_JOB_BYTES = 4096
 };
