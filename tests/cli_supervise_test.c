@@ -71,10 +71,8 @@ static void test_named(void)
     named("step:1=kill9@0", "killed", "rank 0 was killed");
     named("step:5=segv@1", "crash", "rank 1");
     named("transfer:9=exit@0", "crash", "rank 0 ended with status 1");
-    setenv("FS_STALL_S", "2", 1);
     named("step:5=stop@1", "stopped", "rank 1 is stopped (SIGSTOP)");
     named("step:5=hang@0", "hang", "rank 0 hangs: no progress for");
-    unsetenv("FS_STALL_S");
 }
 
 static void test_dump(void)
