@@ -554,8 +554,11 @@ static fs_status start_and_wait(cli *c, const cli_plan *p)
     fs_status status = cli_outcome_of_ranks(c, p, rank_words(c), &outcome);
     fs_progress("%s", "");
     if (status == FS_OK)
-        return tell(c, p, &outcome);
-    cli_tell_fault(c);
+        status = tell(c, outcome.ran ? outcome.ran : p, &outcome);
+    else
+        cli_tell_fault(c);
+    if (outcome.ran)
+        cli_plan_close(outcome.ran);
     return status;
 }
 

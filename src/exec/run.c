@@ -204,7 +204,7 @@ static void record_end(exec_rank *rank, int32_t stream, int64_t now)
     if (!r || stream >= EXEC_RECORD_STREAMS)
         return;
     const exec_now *at = &r->now[stream];
-    r->ring[r->n_events++ % EXEC_RECORD_EVENTS] = (exec_event){
+    r->ring[(uint64_t)r->n_events++ % EXEC_RECORD_EVENTS] = (exec_event){
         at->since_ns, now, at->task, at->micro_batch, at->step, stream};
     r->completed++;
     r->moved_ns = r->heartbeat_ns = now;
