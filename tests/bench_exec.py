@@ -16,6 +16,7 @@ import os
 import re
 import socket
 import statistics
+import struct
 import subprocess
 import sys
 import time
@@ -104,19 +105,50 @@ class Torch:
             rank.stdout.close()
 
 
+def write_tensor(path, shape, kind):
+    """A TensorProto of ones; PyTorch too is given its data, not draws."""
+    code, form, one = {"f32": (1, "f", 1.0), "i64": (7, "q", 1),
+                       "bool": (9, "?", True)}[kind]
+    raw = struct.pack("<" + form, one) * math.prod(shape)
+
+    def varint(n):
+        out = b""
+        while n > 127:
+            out, n = out + bytes([n & 127 | 128]), n >> 7
+        return out + bytes([n])
+    with open(path, "wb") as f:
+        f.write(b"".join(b"\x08" + varint(d) for d in shape) + b"\x10" +
+                varint(code) + b"\x4a" + varint(len(raw)) + raw)
+
+
+def inputs_of(model, k, batch):
+    words = (batch, k.get("seq", 1)), "i64"
+    if model == "gpt":
+        return [words, words]
+    if model == "bert":
+        return [words, words, words, ((batch,), "i64")]
+    if model == "resnet":
+        return [((batch, 3, k["size"], k["size"]), "f32"), ((batch,), "i64")]
+    return [((batch, k["wide"]), "i64"), ((batch, k["fields"]), "i64"),
+            ((batch, k["dense"]), "f32"), ((batch, 1), "bool")]
+
+
 class Flowsearch:
     def __init__(self, b, network, recipe):
         name, model, keys, batch, optimizer = network
         said = f"zoo:{model}," + ",".join(f"{k}={x}" for k, x in keys.items())
-        self.b, self.plan = b, f"{b.folder}/{re.sub('[^A-Za-z0-9]', '', name)}"
-        self.plan += "-" + recipe[0] + ".json"
+        self.b, self.data = b, f"{b.folder}/{re.sub('[^A-Za-z0-9]', '', name)}"
+        self.plan = f"{self.data}-{recipe[0]}.json"
+        os.makedirs(self.data, exist_ok=True)
+        for i, (shape, kind) in enumerate(inputs_of(model, keys, batch)):
+            write_tensor(f"{self.data}/input_{i}.pb", shape, kind)
         b.flowsearch(recipe[0], said, "--cluster", "local", "--ranks", "2",
                      "--batch", str(batch), "--optimizer", optimizer,
                      *recipe[1:], "-o", self.plan)
 
     def steps(self, _, n):
         told = json.loads(self.b.flowsearch(
-            "run", self.plan, "--data", "synthetic", "--steps", str(n),
+            "run", self.plan, "--data", self.data, "--steps", str(n),
             "--json"))
         return [told["step_s"]["median"]]
 
