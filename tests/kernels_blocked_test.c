@@ -217,7 +217,7 @@ static double blocked_error(kernel_call call, drawing *d, tally *seen)
     return worst;
 }
 
-static fs_status trial(uint64_t *seed, seen *seen, fs_err *err)
+static fs_status trial(uint64_t *seed, tally *seen, fs_err *err)
 {
     drawing d = {ir_graph_create("blocked"), seed};
     interpreter in;
