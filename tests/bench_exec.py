@@ -223,7 +223,77 @@ def torch(b):
            "two, medians of rounds that take turns.")
 
 
-PARTS = {"torch": torch}
+# ---- products ----
+
+
+def matmul(b):
+    told = subprocess.run([f"{b.build}/tests/bench_exec", "matmul"], check=True,
+                          stdout=subprocess.PIPE, text=True).stdout
+    rows = []
+    for line in told.splitlines():
+        m, n, k, plan_s, bare_s = line.split()
+        rate = 2e-9 * int(m) * int(n) * int(k)
+        ratio = float(bare_s) / float(plan_s)
+        rows.append([f"{m} x {n} x {k}", f"{rate / float(plan_s):.0f}",
+                     f"{rate / float(bare_s):.0f}", f"{ratio:.3f}",
+                     say_verdict(ratio, LEAST_MATMUL)])
+    b.show("Products in a plan beside oneDNN called bare", "matmul",
+           v.table(["rows x columns x terms", "in the plan, Gflop/s",
+                    "dnnl_sgemm, Gflop/s", "ratio", f">= {LEAST_MATMUL}"],
+                   rows) + "\n\nOne core; medians of turns.")
+
+
+# ---- acts ----
+
+# What fires a task, by file; the kernel, the data and waiting are not of it.
+OF_ACTS = r"src/(exec/(run|alone|loader)|plan/(actor|actor_\w+|places))\.[ch]"
+OF_MESSAGES = r"src/plan/(actor|actor_\w+|places)\.[ch]"
+
+
+def instructions(b, steps):
+    """Of a run: by what fires, by its messages alone, clock included."""
+    out = f"{b.folder}/callgrind.out"
+    told = subprocess.run(
+        ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}",
+         f"{b.build}/tests/bench_exec", "act", str(steps)], check=True,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    acts, messages = map(int, told.split())
+    listed = subprocess.run(
+        ["callgrind_annotate", "--threshold=100", out], check=True,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    sums = [0, 0]
+    for line in listed.splitlines():
+        found = re.match(r"\s*([\d,]+) \([^)]*\)\s+(\S+):(\S+)", line)
+        if not found:
+            continue
+        count, where = int(found.group(1).replace(",", "")), found.group(2)
+        if re.search(OF_ACTS, where) or "clock_gettime" in found.group(3) or \
+                "base/clock" in where:
+            sums[0] += count
+        if re.search(OF_MESSAGES, where):
+            sums[1] += count
+    return acts, messages, sums
+
+
+def act(b):
+    first, second = 10, 60
+    acts, messages, low = instructions(b, first)
+    high = instructions(b, second)[2]
+    steps = second - first
+    rows = [["an act, beyond its kernel", (high[0] - low[0]) / steps / acts, 250],
+            ["a message", (high[1] - low[1]) / steps / messages, 60]]
+    b.show("Instructions of the loop", "act",
+           v.table(["what", "instructions", "at most", "verdict"],
+                   [[what, f"{n:.0f}", most, "holds" if n <= most else "FAILS"]
+                    for what, n, most in rows]) +
+           f"\n\nBy callgrind, the difference of {second} and {first} steps of "
+           f"{acts} acts and {messages} messages (each input is told of and "
+           "told back) on one rank, which waits for one small load a "
+           "step: what stands in the loop, the actor protocol and the clock; "
+           "the kernels' own is left out.")
+
+
+PARTS = {"torch": torch, "matmul": matmul, "act": act}
 
 
 def processor():

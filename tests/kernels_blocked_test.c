@@ -149,38 +149,26 @@ typedef struct seen {
     double worst[IR_OP_COUNT];
 } tally;
 
+/* As among convolutions; of what takes either, some stays row-major. */
 static bool block_some(kernel_call *call, const kernel_layout_use *use,
                        drawing *d)
 {
     bool any = false;
-    for (int32_t k = 0; k < call->n_in; k++)
-        if (kernel_may_block(&call->in[k]) &&
-            (use->in[k] == KERNEL_TOGETHER ||
-             (use->in[k] == KERNEL_EITHER && draw(d, 0, 2)))) {
-            call->in[k].data = turned(&call->in[k], false, d->g->arena);
-            call->in[k].layout = KERNEL_BLOCKED;
-            any = true;
-        }
-    for (int32_t k = 0; k < call->n_out; k++)
-        if (kernel_may_block(&call->out[k]) &&
-            (use->out[k] == KERNEL_TOGETHER ||
-             (use->out[k] == KERNEL_EITHER && draw(d, 0, 2)))) {
-            call->out[k].layout = KERNEL_BLOCKED;
-            any = true;
-        }
+    kernel_lay_blocked(call);
+    for (int32_t k = 0; k < call->n_in; k++) {
+        kernel_arg *arg = &call->in[k];
+        if (use->in[k] == KERNEL_EITHER && draw(d, 0, 2) == 0)
+            arg->layout = KERNEL_ROW_MAJOR;
+        if (arg->layout == KERNEL_BLOCKED)
+            arg->data = turned(arg, false, d->g->arena);
+        any |= arg->layout == KERNEL_BLOCKED;
+    }
+    for (int32_t k = 0; k < call->n_out; k++) {
+        if (use->out[k] == KERNEL_EITHER && draw(d, 0, 2) == 0)
+            call->out[k].layout = KERNEL_ROW_MAJOR;
+        any |= call->out[k].layout == KERNEL_BLOCKED;
+    }
     return any;
-}
-
-/* May what a kernel wants alike lie blocked at all? */
-static bool all_may(const kernel_call *call, const kernel_layout_use *use)
-{
-    bool may = true;
-    for (int32_t k = 0; k < call->n_in; k++)
-        may &= use->in[k] != KERNEL_TOGETHER || kernel_may_block(&call->in[k]);
-    for (int32_t k = 0; k < call->n_out; k++)
-        may &=
-            use->out[k] != KERNEL_TOGETHER || kernel_may_block(&call->out[k]);
-    return may;
 }
 
 static double blocked_error(kernel_call call, drawing *d, tally *seen)
@@ -192,7 +180,7 @@ static double blocked_error(kernel_call call, drawing *d, tally *seen)
     fs_err err = {0};
     kernel_layout_use use;
     kernel_layout_uses(&call, &use);
-    if (!all_may(&call, &use) || !block_some(&call, &use, d))
+    if (!block_some(&call, &use, d))
         return 0;
     for (int32_t k = 0; k < call.n_out; k++) {
         want[k] = call.out[k].data;
