@@ -18,9 +18,9 @@ enum { KERNEL_BLOCK = 16 };
 typedef struct kernel_arg {
     void *data;
     ir_dtype dtype;
-    kernel_layout layout;
     ir_shape shape;
     int64_t offset[IR_MAX_RANK];
+    kernel_layout layout;
 } kernel_arg;
 
 typedef struct kernel_call {
