@@ -71,10 +71,8 @@ static void test_named(void)
     named("step:1=kill9@0", "killed", "rank 0 was killed");
     named("step:5=segv@1", "crash", "rank 1");
     named("transfer:9=exit@0", "crash", "rank 0 ended with status 1");
-    setenv("FS_STALL_S", "2", 1);
     named("step:5=stop@1", "stopped", "rank 1 is stopped (SIGSTOP)");
     named("step:5=hang@0", "hang", "rank 0 hangs: no progress for");
-    unsetenv("FS_STALL_S");
 }
 
 static void test_dump(void)
@@ -129,6 +127,47 @@ static void test_resumed(void)
     tap_ok(a->status == 3 && strcmp(text_of(a, "fault"), "disk") == 0,
            "a full disk is a fault of the disk");
     shell("rm -rf \"$D/ck\"");
+}
+
+/* The whole run is trained by fewer ranks: sums in another order. */
+static void test_replanned(void)
+{
+    const cli_answer *a = cli(RUN, plans[1]);
+    json_t *losses = json_deep_copy(json_object_get(a->json, "losses"));
+    a = run_with("step:9=kill9@2", 1,
+                 "--replan --checkpoint \"$D/ck\" --checkpoint-every 4");
+    const json_t *got = json_object_get(a->json, "losses");
+    int near = json_array_size(got) == 16 && json_array_size(losses) == 16;
+    for (size_t i = 0; near && i < 16; i++) {
+        const double x = json_number_value(json_array_get(got, i)),
+                     y = json_number_value(json_array_get(losses, i));
+        near = fabs(x - y) <= 1e-5 * fabs(y);
+    }
+    const int ranks =
+        (int)json_integer_value(json_object_get(a->json, "ranks"));
+    tap_ok(a->status == 0 && ranks >= 1 && ranks <= 3, "four ranks go on as %d",
+           ranks);
+    if (a->status != 0)
+        cli_show(a);
+    tap_ok(near, "with the losses that the four would have had");
+    tap_ok(json_integer_value(json_object_get(a->json, "replanned_ranks")) ==
+               ranks,
+           "which is in the answer");
+    json_decref(losses);
+    shell("rm -rf \"$D/ck\"");
+}
+
+/* ---- slow ones ---- */
+
+static void test_straggler(void)
+{
+    const cli_answer *a = run_with("step:1=slow3000@1", 0, "");
+    const json_t *slow =
+        json_array_get(json_object_get(a->json, "stragglers"), 0);
+    tap_ok(is_same(a, 0), "a slow rank is no fault");
+    printf("# %s\n", slow ? "told" : "too fast to be told on this host");
+    tap_ok(!slow || json_integer_value(json_object_get(slow, "rank")) == 1,
+           "it is the one that is told");
 }
 
 /* ---- a stop that ends ---- */
@@ -232,6 +271,8 @@ int main(void)
         test_refused();
         test_begun_anew();
         test_resumed();
+        test_replanned();
+        test_straggler();
         test_short_stop();
     }
     for (int i = 0; i < (more ? atoi(more) : 2); i++)

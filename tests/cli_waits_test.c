@@ -140,11 +140,12 @@ static void test_lifeless(fs_arena *arena)
 {
     begin();
     fire(0, COLLECTIVES, 5);
-    fire(1, MOVES, 4); /* posted before it died in a kernel */
-    fire(1, KERNELS, 6);
+    fire(0, COLLECTIVES, 7);
+    fire(1, MOVES, 4); /* posted before it died in the next */
+    fire(1, COLLECTIVES, 6);
     lifeless[1] = true;
     const cli_waits w = look(arena);
-    tap_ok(w.at[1].task == KERNELS && w.at[1].n_peers == 0,
+    tap_ok(w.at[1].task == COLLECTIVES && w.at[1].n_peers == 0,
            "a lifeless rank is at what it began last");
     tap_equal_int(w.root, 1, "and is the root of what waits");
 }

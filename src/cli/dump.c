@@ -109,10 +109,10 @@ static json_t *rank_json(const cli_watch *w, int32_t rank)
         "busy", at->busy, "waits_for", peers, "last", events_json(w, rank));
 }
 
-void cli_watch_dump(const cli_watch *w, json_t *into)
+void cli_watch_dump(cli_watch *w)
 {
+    cli_watch_copy(w);
     const int32_t n = w->waits.n;
-    json_t *ranks = json_array(), *cycle = json_array();
     fprintf(stderr, "flowsearch: flight records of the ranks:\n");
     for (int32_t r = 0; r < n && r < MOST_TOLD; r++)
         tell_rank(w, r);
@@ -121,16 +121,23 @@ void cli_watch_dump(const cli_watch *w, json_t *into)
     tell_differing(w);
     if (w->waits.n_cycle > 0)
         fprintf(stderr, "  they wait for each other: ");
-    for (int32_t i = 0; i < w->waits.n_cycle; i++) {
+    for (int32_t i = 0; i < w->waits.n_cycle; i++)
         fprintf(stderr, "rank %d -> %s", w->waits.cycle[i],
                 i + 1 < w->waits.n_cycle ? "" : "the first\n");
-        json_array_append_new(cycle, json_integer(w->waits.cycle[i]));
-    }
-    for (int32_t r = 0; r < n; r++)
+}
+
+void cli_watch_json(cli_watch *w, json_t *into)
+{
+    cli_watch_copy(w);
+    const cli_waits *waits = &w->waits;
+    json_t *ranks = json_array(), *cycle = json_array();
+    for (int32_t i = 0; i < waits->n_cycle; i++)
+        json_array_append_new(cycle, json_integer(waits->cycle[i]));
+    for (int32_t r = 0; r < waits->n; r++)
         json_array_append_new(ranks, rank_json(w, r));
     json_object_set_new(into, "ranks", ranks);
     json_object_set_new(into, "cycle", cycle);
     json_object_set_new(into, "differs",
-                        w->waits.differs < 0 ? json_null()
-                                             : json_integer(w->waits.differs));
+                        waits->differs < 0 ? json_null()
+                                           : json_integer(waits->differs));
 }

@@ -460,8 +460,8 @@ static fs_status take_pins(cli *c, search_recipe *recipe)
 
 static fs_status make_quietly(cli_making *m, cost_model **cost, plan **lowered)
 {
-    FS_TRY(search_recipe_complete(m->cluster, m->origin.batch, true, &m->c->err,
-                                  &m->recipe));
+    FS_TRY(search_recipe_complete(m->cluster, m->origin.batch, m->by_hand,
+                                  &m->c->err, &m->recipe));
     FS_TRY(take_words(m));
     return find(m, cost, lowered);
 }
@@ -497,6 +497,18 @@ fs_status cli_plan_by_hand(cli *c, const plan_origin *origin,
                            const char *file)
 {
     cli_making m = making_by_hand(c, origin, recipe, cluster);
+    fs_status status = check_and_write(&m, file);
+    close_models(&m);
+    return status;
+}
+
+fs_status cli_plan_by_search(cli *c, const plan_origin *origin,
+                             hw_cluster *cluster, const char *file)
+{
+    const search_recipe recipe = search_recipe_free();
+    cli_making m = making_by_hand(c, origin, &recipe, cluster);
+    m.by_hand = false;
+    m.any_plan = fs_new(c->arena, atomic_bool, 1);
     fs_status status = check_and_write(&m, file);
     close_models(&m);
     return status;

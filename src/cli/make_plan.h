@@ -17,6 +17,9 @@ fs_status cli_make_plan(cli *c, search_recipe recipe, bool by_hand);
 fs_status cli_plan_by_hand(cli *c, const plan_origin *origin,
                            const search_recipe *recipe, hw_cluster *cluster,
                            const char *file);
+/* Likewise, but a search of what the command's arguments leave open. */
+fs_status cli_plan_by_search(cli *c, const plan_origin *origin,
+                             hw_cluster *cluster, const char *file);
 /* Likewise, but the plan is used while it is there, and neither proven nor
  * written; `roughly`: its arenas are no lower than the devices want.
  * `formula_s`: an iteration by the formula. */

@@ -20,7 +20,8 @@ typedef struct cli_outcome {
     void **fetched;  /* [n_fetch], whole */
     int32_t n_watch; /* scalars whose values after each step are */
     int32_t watch[CLI_WATCHED];
-    json_t *told; /* what its supervisor tells (supervise.h); NULL: nothing */
+    json_t *told;  /* what its supervisor tells (supervise.h); NULL: nothing */
+    cli_plan *ran; /* with --replan: what ran in the end; NULL: what was to */
 } cli_outcome;
 
 /* Asks for the gradients of all parameters, in the order of the tensors. */

@@ -200,11 +200,13 @@ static fs_status outcome(cli *c, int raw, int32_t n)
 /* ---- interruption ---- */
 
 /* What the wait below takes from a queue instead of handlers. */
-static void hold_signals(cli *c, sigset_t *held, sigset_t *before)
+static void hold_signals(cli *c, bool asked, sigset_t *held, sigset_t *before)
 {
     cli_guard_stop(c);
     cli_guard_interrupts(held);
     sigaddset(held, SIGCHLD);
+    if (asked)
+        sigaddset(held, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, held, before);
 }
 
@@ -269,7 +271,9 @@ static void wait_for(waiting *w, const sigset_t *held, int *raw)
             sigtimedwait(held, NULL, w->watcher || w->ending ? &pause : NULL);
         if (number < 0)
             look_after(w);
-        if (number <= 0 || number == SIGCHLD)
+        if (number == SIGUSR1)
+            w->watcher->tell(w->watcher->ctx);
+        if (number <= 0 || number == SIGCHLD || number == SIGUSR1)
             continue;
         w->interrupt = number;
         end_child(w);
@@ -333,6 +337,39 @@ static void fill_words(cli *c, int32_t n, const char *const *words,
     argv[count] = NULL;
 }
 
+/* As a shell takes it. */
+static void add_quoted(fs_text *line, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "-_=+,./:@%";
+    if (*word && strspn(word, plain) == strlen(word)) {
+        fs_text_add(line, " %s", word);
+        return;
+    }
+    fs_text_add(line, " '");
+    for (; *word; word++)
+        if (*word == '\'')
+            fs_text_add(line, "'\\''");
+        else
+            fs_text_add(line, "%c", *word);
+    fs_text_add(line, "'");
+}
+
+void cli_tell_launch(cli *c, int32_t n, const char *const *words)
+{
+    const char *argv[MAX_WORDS];
+    fs_text line = {.arena = c->arena};
+    json_t *list = json_array();
+    fill_words(c, n, words, argv);
+    for (int i = 0; argv[i]; i++) {
+        add_quoted(&line, argv[i]);
+        json_array_append_new(list, fs_json_string(argv[i]));
+    }
+    json_object_set_new(c->result, "launch", list);
+    cli_say(c, "launch:%s\n", line.at);
+}
+
 /* In the child: what ranks are told. */
 static void tell_ranks(const cli *c, const cli_ranks_watcher *watcher)
 {
@@ -354,7 +391,7 @@ fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words,
     fflush(NULL);
     sigset_t held, before;
     pid_t parent = getpid();
-    hold_signals(c, &held, &before);
+    hold_signals(c, watcher != NULL, &held, &before);
     pid_t child = fork();
     if (child == 0) {
         join_parent(c, parent, &before);

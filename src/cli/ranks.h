@@ -9,6 +9,7 @@ typedef struct cli_ranks_watcher {
     void *ctx;
     const char *records;     /* FS_RECORDS of the ranks */
     bool (*look)(void *ctx); /* several times a second; false: end them all */
+    void (*tell)(void *ctx); /* somebody asks (SIGUSR1) how they are */
     void (*kill)(void *ctx); /* the ranks themselves */
     void (*ended)(void *ctx, int raw); /* with this status of wait */
 } cli_ranks_watcher;
@@ -19,6 +20,9 @@ typedef struct cli_ranks_watcher {
  * be NULL. */
 fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words,
                           const cli_ranks_watcher *watcher);
+
+/* What that would start, told: a line for a shell, and "launch", its words. */
+void cli_tell_launch(cli *c, int32_t n, const char *const *words);
 
 /* In a rank, before it ends: tells who started it that this status is its own,
  * and not mpirun's. */

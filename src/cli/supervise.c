@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "cli/ranks.h"
+#include "cli/replan.h"
 #include "cli/watch.h"
 #include "exec/failpoint.h"
 
@@ -42,6 +43,14 @@ static bool look(void *ctx)
     const bool well = cli_watch_look(&s->watch);
     tell_restart(s);
     return well;
+}
+
+/* How they are while they go on. */
+static void dump(void *ctx)
+{
+    supervisor *s = ctx;
+    cli_watch_dump(&s->watch);
+    s->watch.copies = NULL;
 }
 
 static void kill_all(void *ctx)
@@ -98,8 +107,10 @@ static void note_fault(supervisor *s, cli *c)
     json_object_set_new(row, "rank",
                         f->rank < 0 ? json_null() : json_integer(f->rank));
     fs_progress("%s", "");
-    if (!c->interrupted && s->watch.copies)
-        cli_watch_dump(&s->watch, row);
+    if (!c->interrupted && s->watch.copies) {
+        cli_watch_dump(&s->watch);
+        cli_watch_json(&s->watch, row);
+    }
     json_array_append_new(s->faults, row);
 }
 
@@ -110,10 +121,24 @@ static bool may_help(exec_fault kind)
            kind != EXEC_DIVERGED;
 }
 
+/* With --replan each restart has a rank fewer: there is an end to them. */
+static int64_t most_restarts(const supervisor *s, const cli *c)
+{
+    if (c->args.max_restarts >= 0 || !c->args.replan)
+        return c->args.max_restarts;
+    return s->restarts + s->watch.records.n - 1;
+}
+
 static bool may_restart(const supervisor *s, const cli *c)
 {
-    return s->told && s->restarts < c->args.max_restarts &&
+    return s->told && s->restarts < most_restarts(s, c) &&
            may_help(s->watch.fault.kind);
+}
+
+static bool is_lost(const cli_fault *f)
+{
+    return f->rank >= 0 && (f->kind == EXEC_KILLED || f->kind == EXEC_CRASH ||
+                            f->kind == EXEC_STOPPED || f->kind == EXEC_HANG);
 }
 
 /* mpirun's own end fails now and then where everything was over. */
@@ -132,7 +157,7 @@ static bool was_over(supervisor *s, cli *c)
 /* ---- the job ---- */
 
 /* From the last checkpoint on, where there are any. */
-static const char *const *words_again(const cli *c, const char *const *words)
+static const char **words_again(const cli *c, const char *const *words)
 {
     int n = 0;
     while (words[n])
@@ -173,14 +198,46 @@ static void tell_last(supervisor *s, const cli *c)
     json_object_set_new(s->told, "fault_text", json_string(c->err.text));
 }
 
-static fs_status run_job(supervisor *s, cli *c, const cli_plan *p,
-                         const char *const *words)
+static fs_status open_watch(supervisor *s, cli *c, const cli_plan *p)
 {
-    const char *const *said = words;
-    for (;;) {
+    FS_TRY(cli_watch_open(c, p, input_bytes(c), &s->watch));
+    s->hooks = (cli_ranks_watcher){.ctx = s,
+                                   .records = s->watch.records.path,
+                                   .look = look,
+                                   .tell = dump,
+                                   .kill = kill_all,
+                                   .ended = ended};
+    return FS_OK;
+}
+
+/* For the ranks that are left. */
+static fs_status take_fewer(supervisor *s, cli *c, const cli_plan **p,
+                            const char **words, cli_outcome *out)
+{
+    cli_plan next;
+    cli_watch before = s->watch;
+    FS_TRY(cli_replan(c, *p, &next, &words[1]));
+    FS_TRY(open_watch(s, c, &next));
+    exec_records_inherit(&s->watch.records, &before.records);
+    cli_watch_close(&before);
+    if (out->ran)
+        cli_plan_close(out->ran);
+    out->ran = fs_memdup(c->arena, &next, sizeof next);
+    s->watch.p = *p = out->ran;
+    json_object_set_new(s->told, "replanned_ranks",
+                        json_integer(next.cluster->n_devices));
+    return FS_OK;
+}
+
+static fs_status run_job(supervisor *s, cli *c, const cli_plan *p,
+                         const char *const *said, cli_outcome *out)
+{
+    const char **words = words_again(c, said);
+    for (bool first = true;; first = false) {
         cli_watch_begin(&s->watch);
-        const fs_status status =
-            cli_start_ranks(c, p->cluster->n_devices, said, &s->hooks);
+        const fs_status status = cli_start_ranks(
+            c, p->cluster->n_devices, first ? said : (const char *const *)words,
+            &s->hooks);
         if (status != FS_FAULT)
             return status;
         if (was_over(s, c))
@@ -191,24 +248,22 @@ static fs_status run_job(supervisor *s, cli *c, const cli_plan *p,
             return status;
         }
         c->err = (fs_err){0};
-        said = words_again(c, words);
         s->restarts++;
         s->telling = true;
+        if (c->args.replan && is_lost(&s->watch.fault))
+            FS_TRY(take_fewer(s, c, &p, words, out));
     }
 }
 
 fs_status cli_supervise(cli *c, const cli_plan *p, const char *const *words,
-                        json_t *told)
+                        cli_outcome *out)
 {
-    supervisor s = {.told = told, .faults = json_array()};
-    fs_status status = cli_watch_open(c, p, input_bytes(c), &s.watch);
-    s.hooks = (cli_ranks_watcher){.ctx = &s,
-                                  .records = s.watch.records.path,
-                                  .look = look,
-                                  .kill = kill_all,
-                                  .ended = ended};
+    supervisor s = {.told = out->told, .faults = json_array()};
+    fs_status status = open_watch(&s, c, p);
     if (status == FS_OK)
-        status = run_job(&s, c, p, words);
+        status = run_job(&s, c, p, words, out);
+    if (status == FS_OK && s.told)
+        cli_watch_stragglers(&s.watch, s.told);
     tell(&s);
     json_decref(s.faults);
     cli_watch_close(&s.watch);

@@ -5,11 +5,11 @@
 
 #include "cli/outcome.h"
 
-/* Runs `flowsearch words...` as the plan's ranks to their end. `told` gets
- * "fault", "fault_text", "faults" and "restarts"; NULL: nobody asks for them,
- * and nothing is started again. */
+/* Runs `flowsearch words...` (run PLAN ...) as the plan's ranks to their end.
+ * out->told gets "fault", "fault_text", "faults" and "restarts"; NULL: nobody
+ * asks for them, and nothing is started again. out->ran: see there. */
 fs_status cli_supervise(cli *c, const cli_plan *p, const char *const *words,
-                        json_t *told);
+                        cli_outcome *out);
 
 /* FS_INVALID: what --max-restarts and --replan cannot do, and failpoints that
  * are none. */

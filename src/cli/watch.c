@@ -46,8 +46,11 @@ fs_status cli_watch_open(cli *c, const cli_plan *p, double input_bytes,
 {
     sim_result sim;
     *out = (cli_watch){.c = c, .p = p, .least_s = least_seconds()};
-    FS_TRY(cli_predict(c, p, NULL, &sim));
-    out->predicted_s = sim.iteration_s;
+    /* Without a prediction the least seconds have to do for the first step. */
+    if (cli_predict(c, p, NULL, &sim) == FS_OK)
+        out->predicted_s = sim.iteration_s;
+    else
+        c->err = (fs_err){0};
     out->first_s = (largest_arena(p->plan) + input_bytes) / bytes_per_s;
     FS_TRY(exec_records_create(p->cluster->n_devices, &c->err, &out->records));
     out->ranks = fs_new(c->arena, cli_watched, out->records.n);
@@ -131,13 +134,14 @@ typedef struct look {
     bool moved, excused, dead;
 } look;
 
-/* A rank that waits for the disk, or that others keep from its core, does not
- * hang. (One that waits for others goes on looking.) */
+/* A rank that waits for the disk or in a debugger, or that others keep from its
+ * core, does not hang. (One that waits for others goes on looking.) */
 static bool is_excused(char process, int64_t ticks, const exec_record *r,
                        const cli_watched *was)
 {
-    return process == 'D' || (process == 'R' && ticks == was->cpu_ticks &&
-                              r->heartbeat_ns == was->heartbeat_ns);
+    return process == 'D' || process == 't' ||
+           (process == 'R' && ticks == was->cpu_ticks &&
+            r->heartbeat_ns == was->heartbeat_ns);
 }
 
 static void look_at(cli_watch *w, int32_t rank, double passed_s, look *all)
@@ -268,7 +272,7 @@ static bool is_lifeless(const cli_watch *w, int32_t rank)
 }
 
 /* Copies, which stand still. */
-static void copy_records(cli_watch *w)
+void cli_watch_copy(cli_watch *w)
 {
     const int32_t n = w->records.n;
     if (w->copies)
@@ -313,7 +317,7 @@ static const char *ring_text(const cli_watch *w, const cli_waits *waits)
 static void judge_hang(cli_watch *w)
 {
     fs_arena *arena = w->c->arena;
-    copy_records(w);
+    cli_watch_copy(w);
     const int32_t stopped = find_stopped(w);
     if (stopped >= 0) {
         set_fault(w, EXEC_STOPPED, stopped,
@@ -345,7 +349,7 @@ static void judge_hang(cli_watch *w)
 /* The first that is dead, before mpirun ends the others too. */
 static void note_dead(cli_watch *w)
 {
-    copy_records(w);
+    cli_watch_copy(w);
     for (int32_t r = 0; r < w->records.n && w->fault.rank < 0; r++)
         if (is_dead(w, r)) {
             w->fault.rank = r;
@@ -472,7 +476,7 @@ void cli_watch_judge(cli_watch *w, int raw)
     const int number = WIFSIGNALED(raw) ? WTERMSIG(raw)
                        : code > 128     ? code - 128
                                         : 0;
-    copy_records(w);
+    cli_watch_copy(w);
     if (w->fault.kind != EXEC_NO_FAULT)
         return;
     const int32_t failed = find_failed(w);

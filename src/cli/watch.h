@@ -53,6 +53,9 @@ void cli_watch_begin(cli_watch *w);
 /* Several times a second; false: w->fault says what, and the ranks are to be
  * ended. */
 bool cli_watch_look(cli_watch *w);
+/* Copies the records as they are, and finds who waits for whom, unless that
+ * was done. */
+void cli_watch_copy(cli_watch *w);
 /* SIGKILL to all ranks that live. */
 void cli_watch_kill(const cli_watch *w);
 /* After mpirun ended with this status of wait: what it was, of which rank. */
@@ -60,9 +63,13 @@ void cli_watch_judge(cli_watch *w, int raw);
 /* Did every rank say that it ended well? */
 bool cli_watch_all_ended(const cli_watch *w);
 
-/* All ranks, who waits for whom, who differs, the ring: on stderr; and as
- * JSON, with each rank's last events. */
-void cli_watch_dump(const cli_watch *w, json_t *into);
+/* All ranks, who waits for whom, who differs, the ring, as they were when they
+ * were copied: on stderr; and as JSON, with each rank's last events. */
+void cli_watch_dump(cli_watch *w);
+void cli_watch_json(cli_watch *w, json_t *into);
+/* Of a job that ended well: ranks that were slower than others, told and in
+ * "stragglers"; nothing where there are none. */
+void cli_watch_stragglers(cli_watch *w, json_t *told);
 /* Seconds without movement that are a hang now. */
 double cli_watch_limit(const cli_watch *w);
 

@@ -146,6 +146,14 @@ void exec_records_close(exec_records *records)
     *records = (exec_records){.file = -1};
 }
 
+void exec_records_inherit(exec_records *records, const exec_records *from)
+{
+    exec_job_record *to = (exec_job_record *)(void *)records->at;
+    exec_job_record *was = (exec_job_record *)(void *)from->at;
+    for (int i = 0; i < EXEC_MOST_FAILPOINTS; i++)
+        atomic_store(&to->fired[i], atomic_load(&was->fired[i]));
+}
+
 exec_record *exec_records_at(const exec_records *records, int32_t rank)
 {
     return record_at(records->at, rank);

@@ -66,8 +66,8 @@ typedef enum exec_state {
 enum {
     EXEC_RECORD_MAGIC = 0x46535231,
     EXEC_RECORD_STREAMS = 1024,
-    EXEC_RECORD_EVENTS = 7100,
-    EXEC_RECORD_BYTES = 256 << 10,
+    EXEC_RECORD_EVENTS = 4096, /* a power of two */
+    EXEC_RECORD_BYTES = 192 << 10,
     EXEC_MOST_FAILPOINTS = 64,
     EXEC_JOB_BYTES = 4096
 };
@@ -130,6 +130,8 @@ typedef struct exec_records {
 } exec_records;
 fs_status exec_records_create(int32_t n, fs_err *err, exec_records *out);
 void exec_records_close(exec_records *records);
+/* What has fired in another job that this one goes on with. */
+void exec_records_inherit(exec_records *records, const exec_records *from);
 exec_record *exec_records_at(const exec_records *records, int32_t rank);
 /* Before ranks are started again: nothing of the last ones, but for marks. */
 void exec_records_clear(exec_records *records);
