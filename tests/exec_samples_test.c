@@ -670,6 +670,26 @@ static void test_ahead(void)
     close_scene(&s);
 }
 
+/* Bytes of a request for this piece of x: a ring of small ones has 16. */
+static int64_t bytes_of(scene *s, const int64_t *piece, const int64_t *offset)
+{
+    const ir_shape local = ir_shape_make(4, piece);
+    open_data(s, pair_of(s), NULL);
+    return s->data.expect(s->data.ctx, "x", &local, offset) / 16 - 1;
+}
+
+static void test_shards(void)
+{
+    scene s = open_images(false);
+    const int64_t rows[4] = {2, C, H, W}, second[IR_MAX_RANK] = {2};
+    const int64_t channel[4] = {BATCH, 1, H, W}, last[IR_MAX_RANK] = {0, 2};
+    tap_equal_int(bytes_of(&s, rows, second), 2 * PIXELS,
+                  "a rank of two reads its half of a batch");
+    tap_equal_int(bytes_of(&s, channel, last), BATCH * H * W,
+                  "or its channel of each image");
+    close_scene(&s);
+}
+
 static void test_slow_disk(void)
 {
     scene s = open_images(false);
@@ -718,6 +738,7 @@ int main(void)
     test_bad_images();
     test_table();
     test_ahead();
+    test_shards();
     test_slow_disk();
     test_cut_while_read();
     return tap_done();

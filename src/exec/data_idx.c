@@ -217,8 +217,7 @@ static fs_status take_file(const exec_opening *o, const idx_file *f,
                           .file = f->file,
                           .element = f->element,
                           .first = f->first,
-                          .step = ir_shape_count(&f->lies),
-                          .pad = floats ? 0 : -100};
+                          .step = ir_shape_count(&f->lies)};
     field->wrap = f->samples * field->step;
     FS_TRY(exec_view_of(f->path, &f->lies, input, err, &field->view));
     field->is_image = field->view.row >= 0;

@@ -160,7 +160,7 @@ static double warped_element(const decoding *d, const int64_t at[3])
     const exec_field *field = d->piece->field;
     const exec_view *view = &field->view;
     int64_t x[3] = {at[0], at[1], at[2]};
-    double value = field->pad;
+    double value = 0; /* beyond an image */
     if (d->piece->feed->augments && field->is_image) {
         const int64_t height = view->dim[view->row];
         const int64_t width = view->dim[view->column];

@@ -44,7 +44,6 @@ typedef struct exec_field {
     int64_t step, wrap, shift;
     exec_view view;
     bool is_image;      /* augmentation applies */
-    double pad;         /* the elements beyond an image */
     int64_t n_channels; /* of scale and add: element * scale + add; 0: as it
                            is */
     const double *scale, *add;
