@@ -203,6 +203,45 @@ static void test_none(void)
     tap_ok(is_there("none/step-3/manifest.json"), "and leaves one");
 }
 
+/* The table of a run that is resumed is that of one. */
+static void test_scalars(void)
+{
+    char path[700], line[200];
+    int rows = 0, wrong = 0;
+    in_scratch("rm -rf go && cp -r made go");
+    cli("run $D/a.json %s --steps 9 --scalars $D/s.csv", data);
+    cli_answer *a = cli("run $D/a.json %s --steps %d --checkpoint $D/go "
+                        "--resume --scalars $D/s.csv",
+                        data, STEPS);
+    snprintf(path, sizeof path, "%s/s.csv", cli_scratch);
+    FILE *file = fopen(path, "r");
+    tap_ok(file && fgets(line, sizeof line, file) &&
+               strcmp(line, "step,loss,step_s,samples_per_s\n") == 0,
+           "--scalars: a table with a head");
+    for (; file && fgets(line, sizeof line, file); rows++) {
+        int step = 0;
+        double loss = 0, step_s = 0, rate = 0;
+        wrong +=
+            sscanf(line, "%d,%lf,%lf,%lf", &step, &loss, &step_s, &rate) != 4 ||
+            step != rows + 1 || rows >= STEPS ||
+            fabs(loss - whole[rows]) > 1e-6 || !(step_s > 0) ||
+            fabs(rate * step_s - 8) > 1e-3;
+    }
+    if (file)
+        fclose(file);
+    tap_ok(a->status == 0 && rows == STEPS && wrong == 0,
+           "its rows are the steps, each once, with their losses");
+}
+
+static void test_launch(void)
+{
+    cli_answer *a = cli("run $D/a.json %s --steps 9 --dry-run --json", data);
+    const json_t *words = json_object_get(a->json, "launch");
+    tap_ok(a->status == 0 && json_array_size(words) > 6,
+           "--dry-run tells what it would start");
+    tap_ok(!is_there("rank-0"), "and starts nothing");
+}
+
 /* A file is one that others read: its head is JSON and says where the values
  * lie. */
 static void test_format(void)
@@ -264,6 +303,8 @@ int main(void)
     test_resume("alone", 1e-5);
     test_damages();
     test_none();
+    test_scalars();
+    test_launch();
     test_refusals();
     cli_end_scratch();
     return tap_done();

@@ -168,6 +168,40 @@ static void test_slow_disk(void)
     unsetenv("FS_DISK");
 }
 
+/* The losses of a run of these images; the number of them. */
+static int losses_of(const char *plan, const char *options, double *losses)
+{
+    const cli_answer *a =
+        cli("run \"$D/%s\" --data %s %s --json", plan, cases[1].data, options);
+    const json_t *list = json_object_get(a->json, "losses");
+    const int n = (int)json_array_size(list);
+    if (a->status != 0)
+        cli_show(a);
+    for (int i = 0; i < n && i < STEPS; i++)
+        losses[i] = json_number_value(json_array_get(list, (size_t)i));
+    return n;
+}
+
+/* A position is a number of steps: nothing else of the data is kept. */
+static void test_resumed(void)
+{
+    double whole[STEPS], again[STEPS] = {0};
+    cli("plan %s --cluster local --ranks 1 --batch 8 " SGD
+        " -o \"$D/one.json\"",
+        cases[1].model);
+    cli("plan %s --cluster local --ranks 2 --dp 2 --batch 8 " SGD
+        " -o \"$D/two.json\"",
+        cases[1].model);
+    int n = losses_of("one.json", "--steps 6", whole);
+    tap_equal_int(n, STEPS, "a run of six steps");
+    losses_of("one.json", "--steps 3 --checkpoint \"$D/ck\"", again);
+    n = losses_of("two.json", "--steps 6 --checkpoint \"$D/ck\" --resume",
+                  again);
+    tap_equal_int(n, STEPS, "three of them, then three on other ranks");
+    const double off = cli_losses_off(again, whole, STEPS);
+    tap_ok(off <= 1e-5, "the same order, images and losses (off %.1e)", off);
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_data");
@@ -180,6 +214,7 @@ int main(void)
         test_same_losses(i);
     test_options();
     test_slow_disk();
+    test_resumed();
     test_refusals();
     cli_end_scratch();
     return tap_done();

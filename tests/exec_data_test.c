@@ -344,7 +344,15 @@ static void test_options(void)
 typedef struct shy {
     pthread_t by;
     useconds_t us;
+    bool unread;
 } shy;
+
+static bool is_read(void *ctx, const char *name, int64_t sample)
+{
+    const shy *s = ctx;
+    (void)name, (void)sample;
+    return !s->unread;
+}
 
 static fs_status fill_shyly(void *ctx, const char *name, int64_t sample,
                             ir_dtype dtype, const ir_shape *local,
@@ -379,7 +387,7 @@ static void test_loader(void)
 {
     exec_world alone = {.size = 1, .on_host = 1, .cores = 1};
     shy s = {.us = 2000};
-    const exec_data data = {.ctx = &s, .fill = fill_shyly};
+    const exec_data data = {.ctx = &s, .fill = fill_shyly, .ready = is_read};
     exec_loader *loader = exec_loader_create(&alone, &data, 2);
     exec_job job = {.name = "x"}, other = {.name = "y"};
     tap_ok(!load(loader, &job, &s), "the loader's thread loads");
@@ -389,6 +397,9 @@ static void test_loader(void)
     for (int k = 0; k < 20 && !here; k++) /* it may be held up */
         here = load(loader, &job, &s);
     tap_ok(here, "what took little is done at once");
+    s.unread = true;
+    tap_ok(!load(loader, &job, &s), "but not what a disk has to be waited for");
+    s.unread = false;
     tap_ok(!load(loader, &other, &s), "of another input nothing is known yet");
     exec_loader_destroy(loader);
 }

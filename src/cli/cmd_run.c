@@ -10,6 +10,8 @@
 #include "cli/machine.h"
 #include "cli/outcome.h"
 #include "cli/predict.h"
+#include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/ranks.h"
 #include "cli/residuals.h"
 #include "cli/supervise.h"
@@ -95,25 +97,6 @@ static fs_status check_host(cli *c, const cli_plan *p)
     return cli_machine_tell(c, c->args.operands[0], p->cluster);
 }
 
-static void show_progress(void *ctx, int64_t step, double loss, double step_s)
-{
-    const int64_t *steps = ctx;
-    char text[32];
-    fprintf(stderr, "\r\033[Kstep %lld of %lld  loss %.4f  %s",
-            (long long)step + 1, (long long)*steps, loss,
-            fs_human_seconds(text, step_s));
-    if (step + 1 == *steps)
-        fputs("\r\033[K", stderr);
-}
-
-/* Of a step that takes long, each percent. */
-static void show_part(void *ctx, int64_t step, double part)
-{
-    const int64_t *steps = ctx;
-    fprintf(stderr, "\r\033[Kstep %lld of %lld  %.0f %%", (long long)step + 1,
-            (long long)*steps, floor(100 * part));
-}
-
 /* Is the whole last step asked for? Of one of very many micro-batches only its
  * ends are kept unasked. */
 static bool wants_whole_trace(const cli *c)
@@ -161,13 +144,15 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
         .fetched = out->fetched,
         .n_watch = out->n_watch,
         .watch = out->watch,
-        .progress = getenv("FS_PROGRESS") ? show_progress : NULL,
-        .within = getenv("FS_PROGRESS") ? show_part : NULL,
-        .progress_ctx = &steps,
     };
+    cli_progress progress;
+    cli_progress_begin(c, p, steps, &progress);
+    cli_progress_ask(&progress, &options);
     fs_status status =
         exec_run(world, p->model.graph, p->cluster, p->plan, &data, &options,
                  c->arena, &c->err, &out->result);
+    if (status == FS_OK)
+        status = cli_progress_end(&progress, &c->err);
     out->steps = out->result.steps;
     if (data.close)
         data.close(data.ctx);
@@ -538,7 +523,7 @@ static const char *const *rank_words(cli *c)
     const cli_args *a = &c->args;
     const char **words =
         fs_new(c->arena, const char *,
-               14 + CLI_DATA_WORDS + CLI_TUNING_WORDS + CLI_CHECKPOINT_WORDS);
+               16 + CLI_DATA_WORDS + CLI_TUNING_WORDS + CLI_CHECKPOINT_WORDS);
     int n = 0;
     words[n++] = "run";
     words[n++] = a->operands[0];
@@ -551,6 +536,8 @@ static const char *const *rank_words(cli *c)
             fs_printf(c->arena, "%lld", (long long)a->seed));
     if (a->kernels)
         add(words, &n, "--kernels", a->kernels);
+    if (a->scalars)
+        add(words, &n, "--scalars", a->scalars);
     n += cli_run_data_words(c, words + n);
     n += cli_tuning_words(c, words + n);
     n += cli_checkpoint_words(c, words + n);
@@ -561,8 +548,7 @@ static const char *const *rank_words(cli *c)
 static fs_status start_and_wait(cli *c, const cli_plan *p)
 {
     cli_outcome outcome = {.told = c->result};
-    if (isatty(STDERR_FILENO))
-        setenv("FS_PROGRESS", "1", 1);
+    FS_TRY(cli_progress_show(c, p));
     if (wants_whole_trace(c))
         setenv("FS_WHOLE_TRACE", "1", 1);
     fs_status status = cli_outcome_of_ranks(c, p, rank_words(c), &outcome);
@@ -586,6 +572,8 @@ static fs_status check_files(cli *c, const cli_plan *p)
         cli_check_outputs(c, p->model.origin.model, p->model.origin.cluster));
     if (c->args.trace)
         FS_TRY(cli_check_writable(c, c->args.trace));
+    if (c->args.scalars)
+        FS_TRY(cli_check_writable(c, c->args.scalars));
     if (!dir)
         return FS_OK;
     if (stat(dir, &there) != 0)
@@ -692,6 +680,7 @@ static fs_status user_main(cli *c, cli_plan *p)
     FS_TRY(cli_plan_open(c, c->args.operands[0], p));
     FS_TRY(check_all(c, p));
     if (c->args.dry_run) {
+        cli_tell_launch(c, p->cluster->n_devices, rank_words(c));
         cli_say(c, "everything is in place for %lld step%s on %d rank%s\n",
                 (long long)steps_of(c), steps_of(c) == 1 ? "" : "s",
                 p->cluster->n_devices, p->cluster->n_devices == 1 ? "" : "s");

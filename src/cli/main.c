@@ -106,6 +106,8 @@ static int list_outputs(const cli *c, const char *outputs[MOST_OUTPUTS])
         outputs[n++] = onnx_side_file(c->arena, a->output);
     if (a->trace)
         outputs[n++] = a->trace;
+    if (a->scalars)
+        outputs[n++] = a->scalars;
     if (a->residuals)
         outputs[n++] = a->residuals;
     if (a->by_op)

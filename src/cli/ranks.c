@@ -337,6 +337,39 @@ static void fill_words(cli *c, int32_t n, const char *const *words,
     argv[count] = NULL;
 }
 
+/* As a shell takes it. */
+static void add_quoted(fs_text *line, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "-_=+,./:@%";
+    if (*word && strspn(word, plain) == strlen(word)) {
+        fs_text_add(line, " %s", word);
+        return;
+    }
+    fs_text_add(line, " '");
+    for (; *word; word++)
+        if (*word == '\'')
+            fs_text_add(line, "'\\''");
+        else
+            fs_text_add(line, "%c", *word);
+    fs_text_add(line, "'");
+}
+
+void cli_tell_launch(cli *c, int32_t n, const char *const *words)
+{
+    const char *argv[MAX_WORDS];
+    fs_text line = {.arena = c->arena};
+    json_t *list = json_array();
+    fill_words(c, n, words, argv);
+    for (int i = 0; argv[i]; i++) {
+        add_quoted(&line, argv[i]);
+        json_array_append_new(list, fs_json_string(argv[i]));
+    }
+    json_object_set_new(c->result, "launch", list);
+    cli_say(c, "launch:%s\n", line.at);
+}
+
 /* In the child: what ranks are told. */
 static void tell_ranks(const cli *c, const cli_ranks_watcher *watcher)
 {

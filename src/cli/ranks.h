@@ -21,6 +21,9 @@ typedef struct cli_ranks_watcher {
 fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words,
                           const cli_ranks_watcher *watcher);
 
+/* What that would start, told: a line for a shell, and "launch", its words. */
+void cli_tell_launch(cli *c, int32_t n, const char *const *words);
+
 /* In a rank, before it ends: tells who started it that this status is its own,
  * and not mpirun's. */
 void cli_mark_status(fs_status status);

@@ -243,6 +243,7 @@ static fs_status probe_piece(probing *p, const exec_probe_piece *piece,
     if (seen_before(p, &sample))
         return FS_OK;
     shape_call(piece, &c.call);
+    kernel_lay_blocked(&c.call);
     FS_TRY(kernel_choose(&c.call, "auto", err, &k, &state));
     fs_status status = FS_OK;
     if (place_call(p, k, state, &c)) {

@@ -62,7 +62,9 @@ static void run_kernel(exec_rank *rank, int32_t stream, exec_task *t)
     t->call.scratch = scratch_of(rank, stream);
     t->call.step = rank->first_step + rank->actors->cursor[stream].step;
     t->call.micro_batch = plan_actor_micro_batch(rank->actors, stream);
-    fs_err err = {0};
+    fs_err err; /* its text is long: not cleared for each firing */
+    err.status = FS_OK;
+    err.text[0] = '\0';
     if (t->kernel->run(t->state, &t->call, &err) != FS_OK)
         exec_rank_fault(rank, task, err.text);
 }
@@ -447,12 +449,14 @@ void exec_rank_run(exec_rank *rank)
 {
     exec_idle idle = {0};
     int64_t looked_ns = fs_now_ns();
+    bool moved = false;
     rank->begin_ns = rank->last_move_ns = looked_ns;
     begin_record(rank);
-    while (!rank->fault &&
-           (rank->stopping != EXEC_SETTLED || !exec_rank_at_end(rank))) {
+    /* Who moved something is looked at once more before it is at its end. */
+    while (!rank->fault && (moved || rank->stopping != EXEC_SETTLED ||
+                            !exec_rank_at_end(rank))) {
         const int64_t before_ns = rank->last_move_ns;
-        bool moved = false;
+        moved = false;
         for (int32_t s = 0; s < rank->role->n_streams; s++)
             moved |= serve_stream(rank, s);
         if (rank->saver)

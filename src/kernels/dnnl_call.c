@@ -43,6 +43,34 @@ bool kernel_dnnl_takes(const kernel_call *shapes)
            shapes->out[0].dtype == IR_F32;
 }
 
+static const char *implementation_of(const_dnnl_primitive_desc_t desc)
+{
+    const char *name = NULL;
+    if (dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) !=
+        dnnl_success)
+        name = NULL;
+    return name ? name : "";
+}
+
+/* Its best, or the first by its general product. */
+static dnnl_status_t choose_implementation(const kernel_dnnl_op *op,
+                                           dnnl_primitive_desc_iterator_t all,
+                                           dnnl_primitive_desc_t *out)
+{
+    *out = dnnl_primitive_desc_iterator_fetch(all);
+    while (op->general && *out &&
+           dnnl_primitive_desc_iterator_next(all) == dnnl_success) {
+        dnnl_primitive_desc_t next = dnnl_primitive_desc_iterator_fetch(all);
+        const bool found = next && strstr(implementation_of(next), "gemm");
+        dnnl_primitive_desc_destroy(found ? *out : next);
+        if (!found)
+            continue;
+        *out = next;
+        break;
+    }
+    return *out ? dnnl_success : dnnl_unimplemented;
+}
+
 /* The scratchpad is the caller's. */
 static dnnl_status_t describe_primitive(const kernel_dnnl *state,
                                         const kernel_dnnl_op *op,
@@ -50,13 +78,17 @@ static dnnl_status_t describe_primitive(const kernel_dnnl *state,
                                         dnnl_primitive_desc_t *out)
 {
     dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_iterator_t all = NULL;
     dnnl_status_t status = dnnl_primitive_attr_create(&attr);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_scratchpad_mode(
             attr, dnnl_scratchpad_mode_user);
     if (status == dnnl_success)
-        status = dnnl_primitive_desc_create(out, op->desc, attr, state->engine,
-                                            forward);
+        status = dnnl_primitive_desc_iterator_create(&all, op->desc, attr,
+                                                     state->engine, forward);
+    if (status == dnnl_success)
+        status = choose_implementation(op, all, out);
+    dnnl_primitive_desc_iterator_destroy(all);
     dnnl_primitive_attr_destroy(attr);
     return status;
 }
@@ -110,10 +142,7 @@ static dnnl_status_t create_turns(kernel_dnnl *state, const kernel_dnnl_op *op,
 
 static bool is_reference(const_dnnl_primitive_desc_t desc)
 {
-    const char *name = NULL;
-    return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0,
-                                     &name) == dnnl_success &&
-           name && strncmp(name, "ref", 3) == 0;
+    return strncmp(implementation_of(desc), "ref", 3) == 0;
 }
 
 static dnnl_status_t create_workspace(kernel_dnnl *state,
@@ -159,11 +188,8 @@ static int64_t packed_bytes(int64_t m, int64_t n, int64_t k)
 static int64_t find_packing(const kernel_dnnl *state, const kernel_dnnl_op *op,
                             const_dnnl_primitive_desc_t desc)
 {
-    const char *name = NULL;
     const int64_t *p = op->product;
-    if (dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) !=
-            dnnl_success ||
-        !name || !strstr(name, "gemm"))
+    if (!strstr(implementation_of(desc), "gemm"))
         return 0;
     const int64_t one = packed_bytes(p[0], p[1], p[2]);
     const int64_t other = packed_bytes(p[1], p[0], p[2]);

@@ -46,7 +46,8 @@ typedef struct kernel_dnnl_op {
     int n;                        /* as above */
     dnnl_memory_desc_t tensor[KERNEL_DNNL_ARGS];
     int arg[KERNEL_DNNL_ARGS];
-    bool clears; /* the output is more than the primitive writes: 0 there */
+    bool general; /* by its general product, where it has one */
+    bool clears;  /* the output is more than the primitive writes: 0 there */
     int64_t product[3]; /* m, n, k of the largest product (m, k) (k, n) that it
                            is made of where oneDNN works it out by its general
                            product */

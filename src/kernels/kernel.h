@@ -77,6 +77,9 @@ typedef struct kernel_layout_use {
     bool gains; /* those of EITHER are faster blocked */
 } kernel_layout_use;
 void kernel_layout_uses(const kernel_call *shapes, kernel_layout_use *out);
+/* Gives a call's arguments the layouts that they have among convolutions: what
+ * its kernel takes blocked is so. */
+void kernel_lay_blocked(kernel_call *shapes);
 /* Floats of rank 3 to 5 whose channels are whole blocks. */
 bool kernel_may_block(const kernel_arg *arg);
 /* Bytes that a chosen kernel writes to while it runs, beside the scratch that

@@ -122,3 +122,21 @@ void kernel_layout_uses(const kernel_call *shapes, kernel_layout_use *out)
     for (int32_t i = 0; i < shapes->n_out; i++)
         out->out[i] = KERNEL_TOGETHER;
 }
+
+void kernel_lay_blocked(kernel_call *shapes)
+{
+    kernel_layout_use use;
+    bool may = true;
+    kernel_layout_uses(shapes, &use);
+    for (int32_t i = 0; i < shapes->n_in; i++)
+        may &= use.in[i] != KERNEL_TOGETHER || kernel_may_block(&shapes->in[i]);
+    for (int32_t i = 0; i < shapes->n_out; i++)
+        may &=
+            use.out[i] != KERNEL_TOGETHER || kernel_may_block(&shapes->out[i]);
+    for (int32_t i = 0; may && i < shapes->n_in; i++)
+        if (use.in[i] != KERNEL_FIXED && kernel_may_block(&shapes->in[i]))
+            shapes->in[i].layout = KERNEL_BLOCKED;
+    for (int32_t i = 0; may && i < shapes->n_out; i++)
+        if (use.out[i] != KERNEL_FIXED && kernel_may_block(&shapes->out[i]))
+            shapes->out[i].layout = KERNEL_BLOCKED;
+}

@@ -71,6 +71,10 @@ tests_kernels_float_test_SOURCES = tests/kernels_float_test.c tests/tap.h \
   tests/interpret.h $(op_cases)
 tests_kernels_float_test_LDADD = $(kernels_libs) $(ir_libs)
 
+check_PROGRAMS += tests/kernels_blocked_test
+tests_kernels_blocked_test_SOURCES = tests/kernels_blocked_test.c \
+  tests/interpret.h tests/tap.h
+tests_kernels_blocked_test_LDADD = $(kernels_libs) $(ir_libs)
 check_PROGRAMS += tests/kernels_unlisted_test
 tests_kernels_unlisted_test_SOURCES = tests/kernels_unlisted_test.c \
   tests/tap.h tests/op_cut.c tests/op_cut.h tests/interpret.h $(op_cases)

@@ -1,0 +1,231 @@
+/* What `make bench-exec` has measured in one process (tests/bench_exec.py).
+ *
+ *   bench_exec matmul        products in a plan beside oneDNN called bare:
+ *                            lines "M N K plan_s bare_s", medians of turns
+ *   bench_exec act STEPS     a plan of sums of one element runs; its acts and
+ *                            messages of a step: "acts messages" */
+#include "config.h"
+
+#include "exec/exec.h"
+#include "ir/train.h"
+#include "kernels/kernel.h"
+#include "plan/lower.h"
+
+#include "exec/world.h"
+
+#include <dnnl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { LAYERS = 4, TURNS = 5, STEPS = 5, SUMS = 1000, MICRO_BATCHES = 1 };
+
+typedef struct running {
+    fs_arena *arena;
+    ir_graph *graph;
+    hw_cluster *cluster;
+    plan *plan;
+    exec_data data;
+    exec_result result;
+} running;
+
+static void need(fs_status status, const fs_err *err)
+{
+    if (status == FS_OK)
+        return;
+    fprintf(stderr, "bench_exec: %s\n", err->text);
+    exit(1);
+}
+
+static int32_t weight(ir_graph *g, int32_t k, int64_t rows, int64_t columns)
+{
+    const int64_t dim[2] = {rows, columns};
+    return ir_parameter(g, fs_printf(g->arena, "w%d", k), IR_F32,
+                        ir_shape_make(2, dim),
+                        (ir_init){IR_INIT_NORMAL, 0.0, 0.02, 1});
+}
+
+static void lower(running *r, int32_t x, int32_t micro_batches)
+{
+    fs_err err = {0};
+    const plan_lower_options options = plan_lower_defaults();
+    ir_train_options train = ir_train_defaults();
+    train.optimizer = IR_SGD;
+    train.micro_batches = micro_batches;
+    r->graph->loss = ir_reduce(r->graph, IR_OP_reduce_sum, x, 3, false);
+    r->graph->batch = ir_shape_of(r->graph, x).dim[0] * micro_batches;
+    need(ir_train(r->graph, &train, &err), &err);
+    plan_strategy *s = plan_strategy_new(r->graph, 1, r->arena);
+    s->stages[0].mesh = (ir_mesh){1, {1}};
+    s->schedule = "1f1b";
+    need(hw_cluster_probe(1, r->arena, &err, &r->cluster), &err);
+    need(
+        plan_lower(r->graph, r->cluster, s, &options, r->arena, &err, &r->plan),
+        &err);
+    need(exec_data_open("synthetic", r->graph, 1, r->arena, &err, &r->data),
+         &err);
+}
+
+static void run(running *r, int64_t steps)
+{
+    fs_err err = {0};
+    exec_world alone = {.size = 1, .on_host = 1, .cores = 1};
+    const exec_options options = {
+        .steps = steps, .kernels = "auto", .warmup = 1};
+    need(exec_run(&alone, r->graph, r->cluster, r->plan, &r->data, &options,
+                  r->arena, &err, &r->result),
+         &err);
+}
+
+static running open_run(const char *name, int64_t rows, int64_t columns,
+                        int32_t *x)
+{
+    running r = {.arena = fs_arena_create(), .graph = ir_graph_create(name)};
+    const int64_t dim[2] = {rows, columns};
+    *x = ir_input(r.graph, "x", IR_F32, ir_shape_make(2, dim), 0);
+    return r;
+}
+
+static void close_run(running *r)
+{
+    if (r->data.close)
+        r->data.close(r->data.ctx);
+    ir_graph_destroy(r->graph);
+    fs_arena_destroy(r->arena);
+}
+
+/* ---- products ---- */
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Mean over the layers' tasks of the step, of medians. */
+static double plan_seconds(const running *r)
+{
+    const plan_role *role = &r->plan->roles[0];
+    double seconds = 0;
+    int n = 0;
+    for (int32_t t = 0; t < role->n_tasks; t++) {
+        const plan_task *task = &role->tasks[t];
+        if (task->kind != PLAN_COMPUTE)
+            continue;
+        const ir_node *node = &r->graph->nodes.at[task->node];
+        if (node->op != IR_OP_matmul || node->phase != IR_FORWARD)
+            continue;
+        seconds += r->result.measured->demand[0][t].total_s;
+        n++;
+    }
+    return seconds / n;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+typedef struct bare {
+    int64_t m, n;
+    float *w[LAYERS], *x[2];
+} bare;
+
+static float *some(int64_t n)
+{
+    float *x = aligned_alloc(64, (size_t)(n * 4 + 63) / 64 * 64);
+    for (int64_t i = 0; x && i < n; i++)
+        x[i] = (float)(i % 7) * 0.01f;
+    return x;
+}
+
+/* The same products, one after the other; the mean of a call. */
+static double bare_seconds(const bare *b)
+{
+    double took[STEPS];
+    for (int s = 0; s < STEPS; s++) {
+        const double begin = now_s();
+        for (int k = 0; k < LAYERS; k++)
+            dnnl_sgemm('N', 'N', b->m, b->n, b->n, 1, b->x[k % 2], b->n,
+                       b->w[k], b->n, 0, b->x[1 - k % 2], b->n);
+        took[s] = (now_s() - begin) / LAYERS;
+    }
+    qsort(took, STEPS, sizeof *took, compare);
+    return took[STEPS / 2];
+}
+
+static void compare_products(int64_t m, int64_t n)
+{
+    int32_t x;
+    running r = open_run("products", m, n, &x);
+    bare b = {.m = m, .n = n, .x = {some(m * n), some(m * n)}};
+    double plan_s[TURNS], bare_s[TURNS];
+    for (int k = 0; k < LAYERS; k++) {
+        x = ir_matmul(r.graph, x, weight(r.graph, k, n, n), false, false);
+        b.w[k] = some(n * n);
+    }
+    lower(&r, x, 1);
+    for (int k = 0; k < TURNS; k++) {
+        run(&r, STEPS);
+        plan_s[k] = plan_seconds(&r);
+        bare_s[k] = bare_seconds(&b);
+    }
+    qsort(plan_s, TURNS, sizeof *plan_s, compare);
+    qsort(bare_s, TURNS, sizeof *bare_s, compare);
+    printf("%lld %lld %lld %.9f %.9f\n", (long long)m, (long long)n,
+           (long long)n, plan_s[TURNS / 2], bare_s[TURNS / 2]);
+    fflush(stdout);
+    for (int k = 0; k < LAYERS; k++)
+        free(b.w[k]);
+    free(b.x[0]);
+    free(b.x[1]);
+    close_run(&r);
+}
+
+/* ---- acts ---- */
+
+/* Each input that a task reads is told of, and told back that it was read. */
+static void count_acts(const plan *p)
+{
+    const plan_role *role = &p->roles[0];
+    long acts = 0, messages = 0;
+    for (int32_t t = 0; t < role->n_tasks; t++) {
+        const plan_task *task = &role->tasks[t];
+        const int32_t times =
+            plan_phase_once(task->phase) ? 1 : p->micro_batches;
+        acts += times;
+        messages += 2L * times * task->n_in;
+    }
+    printf("%ld %ld\n", acts, messages);
+}
+
+static void run_acts(int64_t steps)
+{
+    int32_t x;
+    running r = open_run("acts", 1, 1, &x);
+    const int32_t w = weight(r.graph, 0, 1, 1);
+    x = ir_binary(r.graph, IR_OP_mul, x, w);
+    for (int k = 0; k < SUMS; k++)
+        x = ir_binary(r.graph, IR_OP_add, x, w);
+    lower(&r, x, MICRO_BATCHES);
+    run(&r, steps);
+    count_acts(r.plan);
+    close_run(&r);
+}
+
+int main(int argc, char **argv)
+{
+    static const int64_t sizes[][2] = {
+        {256, 256}, {512, 512}, {512, 768}, {768, 1024}};
+    kernel_set_threads(1);
+    if (argc > 2 && strcmp(argv[1], "act") == 0) {
+        run_acts(atoll(argv[2]));
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        compare_products(sizes[i][0], sizes[i][1]);
+    return 0;
+}
