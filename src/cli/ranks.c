@@ -258,7 +258,7 @@ static void look_after(waiting *w)
  * ranks before it ends. */
 static void wait_for(waiting *w, const sigset_t *held, int *raw)
 {
-    const struct timespec pause = {0, 50000000};
+    const struct timespec pause = {0, 100000000};
     for (;;) {
         pid_t ended = waitpid(w->child, raw, WNOHANG);
         if (ended == w->child)
