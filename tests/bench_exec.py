@@ -240,7 +240,7 @@ def matmul(b):
     b.show("Products in a plan beside oneDNN called bare", "matmul",
            v.table(["rows x columns x terms", "in the plan, Gflop/s",
                     "dnnl_sgemm, Gflop/s", "ratio", f">= {LEAST_MATMUL}"],
-                   rows) + "\n\nOne core; medians of turns.")
+                   rows) + "\n\nOne core, its thread's own time; the least of turns.")
 
 
 # ---- acts ----
