@@ -89,7 +89,8 @@ static void fails_late(const char *words, const char *table)
              table);
     tap_ok(make(sql), "a database that fails %s", table);
     const cli_answer *a = cli("%s --json --db \"$D/db.db\"", words);
-    const char *fault = json_string_value(json_object_get(a->json, "fault"));
+    const char *fault =
+        json_string_value(json_object_get(a->json, "fault_text"));
     int good = a->status == 3 && lines(a->err) == 1 && strstr(a->err, "boo") &&
                strstr(a->err, "db.db") && fault && strstr(fault, "boo");
     tap_ok(good, "is a fault, told in one line and in the object");

@@ -37,16 +37,6 @@ typedef struct running {
     fs_err err;
 } running;
 
-static double *as_doubles(const ir_tensor *t, const void *data, fs_arena *arena)
-{
-    const int64_t n = ir_shape_count(&t->shape);
-    double *out = fs_new(arena, double, n);
-    for (int64_t i = 0; i < n; i++)
-        out[i] = t->dtype == IR_F64 ? ((const double *)data)[i]
-                                    : (double)((const float *)data)[i];
-    return out;
-}
-
 static void keep(running *r, const exec_result *result, void **fetched)
 {
     r->first_step = result->first_step;
@@ -57,8 +47,8 @@ static void keep(running *r, const exec_result *result, void **fetched)
                          : result->losses[k - result->first_step];
     r->value = fs_new(r->arena, double *, r->n_weights);
     for (int32_t i = 0; i < r->n_weights; i++)
-        r->value[i] = as_doubles(&r->job->graph->tensors.at[r->weights[i]],
-                                 fetched[i], r->arena);
+        r->value[i] = job_doubles(&r->job->graph->tensors.at[r->weights[i]],
+                                  fetched[i], r->arena);
 }
 
 static void run_rank(exec_world *world, void *ctx)

@@ -159,4 +159,16 @@ static inline fs_status job_run(const job *j, exec_world *world,
                     j->arena, err, out);
 }
 
+/* The values of a fetched tensor of floats. */
+static inline double *job_doubles(const ir_tensor *t, const void *data,
+                                  fs_arena *arena)
+{
+    const int64_t n = ir_shape_count(&t->shape);
+    double *out = fs_new(arena, double, n);
+    for (int64_t i = 0; i < n; i++)
+        out[i] = t->dtype == IR_F64 ? ((const double *)data)[i]
+                                    : (double)((const float *)data)[i];
+    return out;
+}
+
 #endif

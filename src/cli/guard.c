@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "exec/recorder.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -110,7 +111,10 @@ static void *watch(void *arg)
     if (is_early(g))
         strcat(text, ", before a plan was found");
     const char *message = number ? text : lost_text;
-    json_t *told = json_pack("{s:s%}", "fault", message, strlen(message));
+    json_t *told =
+        json_pack("{s:s, s:o}", "fault",
+                  exec_fault_word(number ? EXEC_INTERRUPTED : EXEC_DATA),
+                  "fault_text", fs_json_string(message));
     char *json = json_dumps(told, JSON_COMPACT);
     fs_progress("%s", "");
     if (!c->world || !number)

@@ -6,6 +6,7 @@
 #include "cli/guard.h"
 #include "cli/ranks.h"
 #include "exec/exec.h"
+#include "exec/recorder.h"
 #include "onnx/export.h"
 
 #include <stdarg.h>
@@ -244,7 +245,9 @@ static fs_status add_late(cli *c, fs_status status)
         return status;
     if (!json_object_get(c->result, "fault"))
         fs_err_prefix(&c->late, "found, but not kept");
-    json_object_set_new(c->result, "fault", json_string(c->late.text));
+    json_object_set_new(c->result, "fault",
+                        json_string(exec_fault_word(EXEC_DATABASE)));
+    json_object_set_new(c->result, "fault_text", json_string(c->late.text));
     return FS_FAULT;
 }
 

@@ -14,14 +14,14 @@
 const char *exec_fault_word(exec_fault fault)
 {
     static const char *const words[EXEC_FAULTS] = {
-        [EXEC_NO_FAULT] = "none",   [EXEC_KILLED] = "killed",
-        [EXEC_STOPPED] = "stopped", [EXEC_HANG] = "hang",
-        [EXEC_CRASH] = "crash",     [EXEC_DIVERGED] = "diverged",
-        [EXEC_DISK] = "disk",       [EXEC_MEMORY] = "memory",
-        [EXEC_KERNEL] = "kernel",   [EXEC_DATA] = "data",
-        [EXEC_PEER] = "peer",       [EXEC_PLAN] = "plan",
-        [EXEC_START] = "start",     [EXEC_INTERRUPTED] = "interrupted",
-        [EXEC_OTHER] = "other"};
+        [EXEC_NO_FAULT] = "none",     [EXEC_KILLED] = "killed",
+        [EXEC_STOPPED] = "stopped",   [EXEC_HANG] = "hang",
+        [EXEC_CRASH] = "crash",       [EXEC_DIVERGED] = "diverged",
+        [EXEC_DISK] = "disk",         [EXEC_MEMORY] = "memory",
+        [EXEC_KERNEL] = "kernel",     [EXEC_DATA] = "data",
+        [EXEC_PEER] = "peer",         [EXEC_PLAN] = "plan",
+        [EXEC_START] = "start",       [EXEC_INTERRUPTED] = "interrupted",
+        [EXEC_DATABASE] = "database", [EXEC_OTHER] = "other"};
     return words[fault < EXEC_FAULTS ? fault : EXEC_OTHER];
 }
 

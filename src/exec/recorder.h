@@ -32,6 +32,7 @@ typedef enum exec_fault {
     EXEC_PLAN, /* ranks that do not fit together */
     EXEC_START,
     EXEC_INTERRUPTED,
+    EXEC_DATABASE, /* found, but not kept there */
     EXEC_OTHER,
     EXEC_FAULTS
 } exec_fault;
