@@ -90,6 +90,13 @@ void cli_tell_fault(cli *c)
     json_object_set_new(c->result, "fault_text", json_string(c->err.text));
 }
 
+/* A rank said what it met: where the others were meanwhile explains nothing. */
+static bool explains_itself(const cli_fault *f)
+{
+    return f->kind == EXEC_DATA || f->kind == EXEC_KERNEL ||
+           f->kind == EXEC_DISK || (f->kind == EXEC_MEMORY && f->signal == 0);
+}
+
 /* The message of the command is the fault's; mpirun's own status says less. */
 static void note_fault(supervisor *s, cli *c)
 {
@@ -108,7 +115,8 @@ static void note_fault(supervisor *s, cli *c)
                         f->rank < 0 ? json_null() : json_integer(f->rank));
     fs_progress("%s", "");
     if (!c->interrupted && s->watch.copies) {
-        cli_watch_dump(&s->watch);
+        if (!explains_itself(f))
+            cli_watch_dump(&s->watch);
         cli_watch_json(&s->watch, row);
     }
     json_array_append_new(s->faults, row);

@@ -180,7 +180,8 @@ void exec_world_abort_for(exec_world *world, exec_fault fault,
 {
     exec_recorder_fail(&world->recorder, fault, cause);
     fflush(stdout);
-    fprintf(stderr, "flowsearch: rank %d: %s\n", world->rank, cause);
+    if (!world->recorder.supervised) /* else who reads the record tells it */
+        fprintf(stderr, "flowsearch: rank %d: %s\n", world->rank, cause);
     fflush(stderr);
     if (world->size > 1)
         world->link->abort(world);
