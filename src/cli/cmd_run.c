@@ -23,6 +23,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -555,8 +556,6 @@ static fs_status start_and_wait(cli *c, const cli_plan *p)
     fs_progress("%s", "");
     if (status == FS_OK)
         status = tell(c, outcome.ran ? outcome.ran : p, &outcome);
-    else
-        cli_tell_fault(c);
     if (outcome.ran)
         cli_plan_close(outcome.ran);
     return status;
@@ -638,6 +637,21 @@ static fs_status check_job(cli *c, const cli_plan *p)
     return FS_OK;
 }
 
+/* What a rank reads must be what its parent proved: the file may have changed
+ * since, or be another one on the rank's host. */
+static fs_status check_promise(cli *c, const cli_plan *p)
+{
+    const char *promised = getenv("FS_PLAN");
+    char hex[17];
+    fs_hex(p->plan->digest, hex);
+    if (!promised || strcmp(promised, hex) == 0)
+        return FS_OK;
+    return fs_fail(&c->err, FS_INVALID,
+                   "%s: the plan has digest %s, but one with %s was checked "
+                   "before the ranks were started",
+                   c->args.operands[0], hex, promised);
+}
+
 /* In a job of the wrong size every rank says so, each for itself: whoever looks
  * at one rank's output alone is told too. */
 static void speak(cli *c, const fs_err *own)
@@ -657,6 +671,8 @@ static fs_status rank_main(cli *c, cli_plan *p)
         own = c->err;
     }
     if (status == FS_OK)
+        status = check_promise(c, p);
+    if (status == FS_OK)
         status = check_all(c, p);
     if (status == FS_OK && !c->args.dry_run)
         status = begin(c, p);
@@ -669,6 +685,7 @@ static fs_status rank_main(cli *c, cli_plan *p)
 
 static fs_status join_ranks(cli *c)
 {
+    signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error of MPI's */
     FS_TRY(exec_world_open(&c->err, &c->world));
     cli_mark_crashes(exec_world_recorder(c->world));
     c->quiet = c->mute || getenv("FS_RESULT");
@@ -690,12 +707,14 @@ static fs_status user_main(cli *c, cli_plan *p)
     return start_and_wait(c, p);
 }
 
-/* For who reads this rank's record. */
+/* For who reads this rank's record, and then tells the fault. */
 static void note_end(cli *c, fs_status status)
 {
     exec_recorder *recorder = exec_world_recorder(c->world);
-    if (status == FS_FAULT)
-        exec_recorder_fail(recorder, EXEC_OTHER, c->err.text);
+    if (status == FS_FAULT) {
+        exec_recorder_fail(recorder, cli_fault_kind(c), c->err.text);
+        c->mute = c->mute || recorder->supervised;
+    }
     exec_recorder_state(recorder, EXEC_ENDED);
 }
 
@@ -710,6 +729,8 @@ fs_status cli_cmd_run(cli *c)
     cli_plan p = {0};
     fs_status status = c->world ? rank_main(c, &p) : user_main(c, &p);
     cli_plan_close(&p);
+    if (status == FS_FAULT)
+        cli_tell_fault(c);
     if (c->world)
         note_end(c, status);
     return status;

@@ -114,7 +114,22 @@ tests_cli_supervise_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_waits_test_SOURCES = tests/cli_waits_test.c src/cli/waits.c \
   src/cli/waits.h tests/tap.h
 tests_cli_waits_test_LDADD = $(exec_libs)
+# What tests preload into the program: calls that fail at the n-th time.
+check_DATA = tests/nth.so
+CLEANFILES += tests/nth.so
+EXTRA_DIST += tests/nth.c
+tests/nth.so: tests/nth.c
+	@$(MKDIR_P) $(@D)
+	$(AM_V_CC)$(CC) -std=gnu11 -O1 -g $(WARN_CFLAGS) -shared -fPIC -o $@ \
+	  $(srcdir)/tests/nth.c -ldl
+check_PROGRAMS += tests/cli_nth_test
+tests_cli_nth_test_SOURCES = tests/cli_nth_test.c tests/run_going.h \
+  tests/run_cli.h tests/tap.h
+tests_cli_nth_test_LDADD = $(JANSSON_LIBS) -lm
+EXTRA_tests_cli_nth_test_DEPENDENCIES = tests/nth.so
 .PHONY: check-faults
-check-faults: all tests/cli_supervise_test
-	@$(AM_TESTS_ENVIRONMENT) FAULT_SEEDS=$${FAULT_SEEDS:-50} \
-	  tests/cli_supervise_test
+check-faults: all tests/cli_supervise_test tests/cli_nth_test \
+  tests/cli_checkpoint_test
+	@$(AM_TESTS_ENVIRONMENT) FAULT_SEEDS=$${FAULT_SEEDS:-50} && \
+	  export FAULT_SEEDS && tests/cli_supervise_test && \
+	  tests/cli_checkpoint_test && tests/cli_nth_test

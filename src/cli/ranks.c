@@ -116,6 +116,18 @@ void cli_mark_crashes(exec_recorder *recorder)
         sigaction(crashes[i], &action, &others[i]);
 }
 
+/* A rank that has not joined yet opens its record here: that wants none. */
+bool cli_mark_memory(const char *text)
+{
+    static exec_recorder early;
+    fs_err unused = {0};
+    if (!own_recorder && cli_am_rank() &&
+        exec_recorder_open(exec_launched_rank(), &unused, &early) == FS_OK)
+        own_recorder = &early;
+    exec_recorder_fail(own_recorder, EXEC_MEMORY, text);
+    return own_recorder && own_recorder->supervised;
+}
+
 /* The rank that left its file: mpirun ends the others by SIGTERM. -1: none, or
  * several did. */
 static int32_t find_dead(const cli *c, int32_t n)

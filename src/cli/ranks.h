@@ -33,5 +33,8 @@ void cli_mark_alive(void);
  * mpirun ended this rank. After MPI_Init, which takes these signals too. */
 struct exec_recorder;
 void cli_mark_crashes(struct exec_recorder *recorder);
+/* Memory has run out in this process. Returns whether somebody reads that from
+ * its record, and will tell it. */
+bool cli_mark_memory(const char *text);
 
 #endif

@@ -441,6 +441,8 @@ static int32_t find_gone(const cli_watch *w)
 static const char *at_step(const cli_watch *w, int32_t rank)
 {
     const int64_t step = step_of(w, rank);
+    if (record_of(w, rank)->n_streams > 0 && w->waits.at[rank].task < 0)
+        return " after its last step";
     return step > 0 ? fs_printf(w->c->arena, " at step %lld", (long long)step)
                     : " before its first step";
 }

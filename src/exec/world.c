@@ -134,6 +134,7 @@ fs_status exec_world_open(fs_err *err, exec_world **out)
     }
     world->oversubscribed = world->on_host > world->cores;
     bind_rank(world);
+    exec_failpoint_come(world->failpoints, EXEC_AT_START);
     /* Short sleeps of a waiting rank last 50 us longer by default. */
     prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);
     *out = world;
