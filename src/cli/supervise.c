@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { MOST_DETAILED = 16 }; /* faults of which all ranks' records are told */
+
 typedef struct supervisor {
     cli_watch watch;
     cli_ranks_watcher hooks;
@@ -50,7 +52,7 @@ static void dump(void *ctx)
 {
     supervisor *s = ctx;
     cli_watch_dump(&s->watch);
-    s->watch.copies = NULL;
+    cli_watch_forget(&s->watch);
 }
 
 static void kill_all(void *ctx)
@@ -123,6 +125,11 @@ static void note_fault(supervisor *s, cli *c)
         cli_watch_json(&s->watch, row);
     }
     json_array_append_new(s->faults, row);
+    /* A run of months may have thousands of faults. */
+    const size_t n = json_array_size(s->faults);
+    if (n > MOST_DETAILED)
+        json_object_del(json_array_get(s->faults, n - 1 - MOST_DETAILED),
+                        "ranks");
 }
 
 /* Trying again would end the same way. */
