@@ -257,7 +257,7 @@ int main(void)
     enum { PILOT = 400 };
     char words[1024], wanted[32];
     const double seconds = atof(cli_env("SOAK_S", "7200"));
-    const double share = 0.4; /* of it is left to train: the rest is starts */
+    const double share = 0.75; /* left to train: the rest is starts */
     state = tap_seed(1);
     cli_begin_scratch("soak");
     const cli_answer *a =

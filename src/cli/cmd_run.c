@@ -7,11 +7,11 @@
 #include "base/file.h"
 #include "cli/checkpoints.h"
 #include "cli/data.h"
+#include "cli/hosts.h"
 #include "cli/machine.h"
 #include "cli/outcome.h"
 #include "cli/predict.h"
 #include "cli/progress.h"
-#include "cli/ranks.h"
 #include "cli/ranks.h"
 #include "cli/residuals.h"
 #include "cli/supervise.h"
@@ -83,6 +83,8 @@ static fs_status check_host(cli *c, const cli_plan *p)
                            "not measured: plans run on ranks of this host "
                            "(plan with --cluster local --ranks %d)",
                            p->cluster->name, p->cluster->n_devices);
+    if (getenv("FS_HOSTS")) /* who started the ranks has looked at the first */
+        return FS_OK;
     char host[256] = "";
     bool here = false; /* under another name, as a container's restart gives */
     gethostname(host, sizeof host - 1);
@@ -614,6 +616,7 @@ static fs_status check_all(cli *c, const cli_plan *p)
     FS_TRY(cli_check_tuning(c, p->model.origin.optimizer, " (the plan's)"));
     FS_TRY(prove(c, p));
     FS_TRY(check_host(c, p));
+    FS_TRY(cli_hosts_check(c, p->cluster->n_devices));
     FS_TRY(check_steps(c, p));
     FS_TRY(cli_check_checkpoints(c, steps_of(c)));
     FS_TRY(cli_check_weights(c, p->model.graph));
@@ -674,6 +677,8 @@ static fs_status rank_main(cli *c, cli_plan *p)
         status = check_promise(c, p);
     if (status == FS_OK)
         status = check_all(c, p);
+    if (cli_hosts_asked())
+        return cli_hosts_answer(c, p, status);
     if (status == FS_OK && !c->args.dry_run)
         status = begin(c, p);
     status = exec_world_agree(c->world, status, &c->err);
@@ -698,6 +703,8 @@ static fs_status user_main(cli *c, cli_plan *p)
     FS_TRY(check_all(c, p));
     if (c->args.dry_run) {
         cli_tell_launch(c, p->cluster->n_devices, rank_words(c));
+        if (cli_on_hosts(c))
+            FS_TRY(cli_hosts_look(c, p, rank_words(c)));
         cli_say(c, "everything is in place for %lld step%s on %d rank%s\n",
                 (long long)steps_of(c), steps_of(c) == 1 ? "" : "s",
                 p->cluster->n_devices, p->cluster->n_devices == 1 ? "" : "s");
