@@ -154,6 +154,51 @@ static void test_damages(void)
                 "losses.f64");
 }
 
+/* What is flipped or cut: each kind of file, and in it the length of its head,
+ * the head, the values, the end. */
+static void test_drawn_damage(unsigned long long seed)
+{
+    static const char *const files[] = {"rank-0.safetensors",
+                                        "rank-1.safetensors", "losses.f64",
+                                        "manifest.json"};
+    char path[700];
+    struct stat there;
+    unsigned long long x = seed * 6364136223846793005ULL + 1442695040888963407;
+    x = x * 6364136223846793005ULL + 1442695040888963407;
+    const char *name = files[(x >> 33) % 4];
+    const int cuts = (x >> 40) % 4 == 0, place = (x >> 44) % 4;
+    in_scratch("rm -rf go && cp -r made go");
+    snprintf(path, sizeof path, "%s/go/step-7/%s", cli_scratch, name);
+    FILE *file = stat(path, &there) == 0 ? fopen(path, "r+b") : NULL;
+    const long size = (long)there.st_size, head = size < 1000 ? size : 1000;
+    const long in[4] = {(long)(x >> 20) % 8, (long)(x >> 20) % head,
+                        (long)((x >> 20) % (unsigned long)size), size - 1};
+    const long at = in[place] < size ? in[place] : size - 1;
+    int byte = 0;
+    if (file && !cuts && fseek(file, at, SEEK_SET) == 0)
+        byte = fgetc(file);
+    if (file && !cuts && fseek(file, at, SEEK_SET) == 0)
+        fputc(byte ^ 1 << (x >> 50) % 8, file);
+    if (file)
+        fclose(file);
+    if (cuts && truncate(path, at) != 0)
+        printf("# %s: cannot be cut\n", path);
+    cli_answer *a = cli("run $D/a.json %s --steps %d --checkpoint $D/go "
+                        "--resume --json",
+                        data, STEPS);
+    double losses[STEPS];
+    const bool all = losses_of(a, losses);
+    const int first =
+        (int)json_integer_value(json_object_get(a->json, "first_step"));
+    const bool good = a->status == 0 && all && apart(whole, losses) == 0 &&
+                      strcmp(digest_of(a), whole_digest) == 0 &&
+                      (first == 8 || (first == 7 && *a->err));
+    tap_ok(good, "seed %llu: %s %s at %ld: the same weights, from step %d",
+           seed, name, cuts ? "cut" : "has a bit flipped", at, first);
+    if (!good)
+        cli_show(a);
+}
+
 /* ---- what cannot be ---- */
 
 static void refuse(const char *words, const char *wanted)
@@ -302,6 +347,10 @@ int main(void)
     test_resume("zero", 1e-5);
     test_resume("alone", 1e-5);
     test_damages();
+    const char *more = getenv("FAULT_SEEDS");
+    const unsigned long long seed = tap_seed(1);
+    for (int i = 0; i < (more ? atoi(more) : 12); i++)
+        test_drawn_damage(seed + (unsigned long long)i);
     test_none();
     test_scalars();
     test_launch();

@@ -129,6 +129,29 @@ static void test_resumed(void)
     shell("rm -rf \"$D/ck\"");
 }
 
+/* From the start of a rank to after the commit of a checkpoint. */
+static void test_moments(void)
+{
+    static const char *const moments[] = {
+        "start:1=kill9@1",     /* before its first step */
+        "step:1=kill9@0",      /* in the first, nothing is saved yet */
+        "transfer:20=kill9@1", /* in the middle of an all-reduce */
+        "save:9=kill9@1",      /* of a checkpoint's file */
+        "commit:2=kill9@0",    /* files are there, the manifest is not */
+        "committed:2=kill9@0", /* the manifest is */
+    };
+    for (size_t i = 0; i < sizeof moments / sizeof moments[0]; i++) {
+        const cli_answer *a = run_with(moments[i], 0,
+                                       "--max-restarts 1 --checkpoint "
+                                       "\"$D/ck\" --checkpoint-every 4");
+        const char *word =
+            json_string_value(json_object_get(fault_at(a, 0), "fault"));
+        tap_ok(is_same(a, 0) && word && strcmp(word, "killed") == 0,
+               "%s: named, gone on with, the same weights", moments[i]);
+        shell("rm -rf \"$D/ck\"");
+    }
+}
+
 /* The whole run is trained by fewer ranks: sums in another order. */
 static void test_replanned(void)
 {
@@ -172,13 +195,16 @@ static void test_straggler(void)
 
 /* ---- a stop that ends ---- */
 
+#define LONG_RUN "run \"$D/p2.json\" --data synthetic --steps 3000 --json "
+
 static void test_short_stop(void)
 {
     pid_t ranks[MOST_RANKS];
     char words[512];
-    snprintf(words, sizeof words,
-             "run \"$D/p2.json\" --data synthetic --steps 3000 --json "
-             "--db \"$D/test.db\"");
+    char usual[32];
+    snprintf(usual, sizeof usual, "%s",
+             text_of(cli(LONG_RUN), "weights_digest"));
+    snprintf(words, sizeof words, LONG_RUN "--db \"$D/test.db\"");
     pid_t child = start(words);
     tap_ok(wait_working("p2.json", 2, ranks), "two ranks run");
     for (int i = 0; i < 10; i++)
@@ -190,8 +216,28 @@ static void test_short_stop(void)
     const cli_answer *a = finish(child);
     tap_ok(a->status == 0 && json_object_get(a->json, "faults") == NULL,
            "a rank that is stopped for half a second and goes on is no fault");
+    tap_equal_text(text_of(a, "weights_digest"), usual,
+                   "and its weights are the same");
     if (a->status != 0)
         cli_show(a);
+}
+
+/* ---- another plan ---- */
+
+/* Its file changes between two starts of the ranks. */
+static void test_changed_plan(void)
+{
+    pid_t ranks[MOST_RANKS];
+    shell("cp \"$D/p2.json\" \"$D/changes.json\"");
+    setenv("FLOWSEARCH_FAILPOINT", "step:2=sleep1000@0;step:3=kill9@1", 1);
+    pid_t child = start("run \"$D/changes.json\" --data synthetic --json "
+                        "--max-restarts 1 --db \"$D/test.db\"");
+    tap_ok(wait_working("changes.json", 2, ranks), "two ranks run");
+    shell("cp \"$D/q2.json\" \"$D/changes.json\"");
+    const cli_answer *a = finish(child);
+    unsetenv("FLOWSEARCH_FAILPOINT");
+    tap_ok(says(a, 2, "was checked before the ranks were started"),
+           "ranks that find another plan than was proven refuse it");
 }
 
 /* ---- drawn ---- */
@@ -248,6 +294,9 @@ static void make_plans(void)
         cli("plan " MLP " --cluster local --ranks 2 --dp 2 --batch 8 "
             "-o \"$D/p2.json\"");
     tap_ok(a->status == 0, "a plan for two ranks");
+    a = cli("plan " MLP " --cluster local --ranks 2 --tp 2 --batch 8 "
+            "-o \"$D/q2.json\"");
+    tap_ok(a->status == 0, "another for two");
     a = cli("plan " MLP " --cluster local --ranks 4 --tp 2 --pp 2 "
             "--micro-batches 2 --batch 8 -o \"$D/p4.json\"");
     tap_ok(a->status == 0, "a plan for four");
@@ -271,9 +320,11 @@ int main(void)
         test_refused();
         test_begun_anew();
         test_resumed();
+        test_moments();
         test_replanned();
         test_straggler();
         test_short_stop();
+        test_changed_plan();
     }
     for (int i = 0; i < (more ? atoi(more) : 2); i++)
         test_drawn(seed + (unsigned long long)i);

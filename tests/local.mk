@@ -184,6 +184,14 @@ bench-exec: all tests/bench_exec
 	@$(AM_TESTS_ENVIRONMENT) PYTHONDONTWRITEBYTECODE=1 \
 	  python3 $(srcdir)/tests/bench_exec.py $(srcdir) .
 EXTRA_DIST += tests/bench_exec.py tests/bench_torch.py
+# SOAK_S (7200) seconds of a training whose ranks are killed at random.
+EXTRA_PROGRAMS += tests/soak
+CLEANFILES += tests/soak
+tests_soak_SOURCES = tests/soak.c tests/run_going.h tests/run_cli.h tests/tap.h
+tests_soak_LDADD = $(JANSSON_LIBS) -lm
+.PHONY: soak
+soak: all tests/soak
+	@$(AM_TESTS_ENVIRONMENT) tests/soak
 CLEANFILES += tests/bench_sim.tsv bench-sim.json
 check_SCRIPTS += tests/bench_verdicts_test.sh
 EXTRA_DIST += tests/bench_verdicts_test.sh tests/bench_verdicts_check.py

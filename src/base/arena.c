@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Blocks grow with the arena: many are small, and short of life. */
 enum { MOST_BYTES = 64 * 1024, ALIGN = 16 };
@@ -26,10 +27,25 @@ struct fs_arena {
     size_t bytes;
 };
 
+/* Not by exit: what is registered there may want memory too, or wait for
+ * threads that go on. */
 __attribute__((noreturn)) static void die(size_t bytes)
 {
-    fprintf(stderr, "flowsearch: out of memory (%zu bytes wanted)\n", bytes);
-    exit(3);
+    char text[64];
+    snprintf(text, sizeof text, "out of memory (%zu bytes wanted)", bytes);
+    if (fs_exhausted)
+        fs_exhausted(text);
+    else
+        fprintf(stderr, "flowsearch: %s\n", text);
+    _exit(3);
+}
+
+void *fs_malloc(size_t bytes)
+{
+    void *memory = malloc(bytes ? bytes : 1);
+    if (!memory)
+        die(bytes);
+    return memory;
 }
 
 fs_arena *fs_arena_create(void)

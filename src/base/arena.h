@@ -42,6 +42,14 @@ void *fs_memdup(fs_arena *arena, const void *data, size_t bytes);
 
 size_t fs_arena_bytes(const fs_arena *arena); /* handed out so far */
 
+/* malloc that ends the program as arenas do: for libraries that pass on what
+ * they got and would lose what has no room. */
+void *fs_malloc(size_t bytes);
+/* What is done when memory has run out, before the program ends with status 3:
+ * a program that has it tells `text`, where it is not defined stderr is told.
+ * From any thread. */
+void fs_exhausted(const char *text) __attribute__((weak));
+
 /* From now on what arenas free stays with the process, for the next ones. Of
  * the whole process, for phases that make and destroy many. */
 void fs_keep_freed(void);

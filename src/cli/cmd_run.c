@@ -7,11 +7,11 @@
 #include "base/file.h"
 #include "cli/checkpoints.h"
 #include "cli/data.h"
+#include "cli/hosts.h"
 #include "cli/machine.h"
 #include "cli/outcome.h"
 #include "cli/predict.h"
 #include "cli/progress.h"
-#include "cli/ranks.h"
 #include "cli/ranks.h"
 #include "cli/residuals.h"
 #include "cli/supervise.h"
@@ -23,6 +23,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -82,6 +83,8 @@ static fs_status check_host(cli *c, const cli_plan *p)
                            "not measured: plans run on ranks of this host "
                            "(plan with --cluster local --ranks %d)",
                            p->cluster->name, p->cluster->n_devices);
+    if (getenv("FS_HOSTS")) /* who started the ranks has looked at the first */
+        return FS_OK;
     char host[256] = "";
     bool here = false; /* under another name, as a container's restart gives */
     gethostname(host, sizeof host - 1);
@@ -555,8 +558,6 @@ static fs_status start_and_wait(cli *c, const cli_plan *p)
     fs_progress("%s", "");
     if (status == FS_OK)
         status = tell(c, outcome.ran ? outcome.ran : p, &outcome);
-    else
-        cli_tell_fault(c);
     if (outcome.ran)
         cli_plan_close(outcome.ran);
     return status;
@@ -615,6 +616,7 @@ static fs_status check_all(cli *c, const cli_plan *p)
     FS_TRY(cli_check_tuning(c, p->model.origin.optimizer, " (the plan's)"));
     FS_TRY(prove(c, p));
     FS_TRY(check_host(c, p));
+    FS_TRY(cli_hosts_check(c, p->cluster->n_devices));
     FS_TRY(check_steps(c, p));
     FS_TRY(cli_check_checkpoints(c, steps_of(c)));
     FS_TRY(cli_check_weights(c, p->model.graph));
@@ -638,6 +640,21 @@ static fs_status check_job(cli *c, const cli_plan *p)
     return FS_OK;
 }
 
+/* What a rank reads must be what its parent proved: the file may have changed
+ * since, or be another one on the rank's host. */
+static fs_status check_promise(cli *c, const cli_plan *p)
+{
+    const char *promised = getenv("FS_PLAN");
+    char hex[17];
+    fs_hex(p->plan->digest, hex);
+    if (!promised || strcmp(promised, hex) == 0)
+        return FS_OK;
+    return fs_fail(&c->err, FS_INVALID,
+                   "%s: the plan has digest %s, but one with %s was checked "
+                   "before the ranks were started",
+                   c->args.operands[0], hex, promised);
+}
+
 /* In a job of the wrong size every rank says so, each for itself: whoever looks
  * at one rank's output alone is told too. */
 static void speak(cli *c, const fs_err *own)
@@ -657,7 +674,11 @@ static fs_status rank_main(cli *c, cli_plan *p)
         own = c->err;
     }
     if (status == FS_OK)
+        status = check_promise(c, p);
+    if (status == FS_OK)
         status = check_all(c, p);
+    if (cli_hosts_asked())
+        return cli_hosts_answer(c, p, status);
     if (status == FS_OK && !c->args.dry_run)
         status = begin(c, p);
     status = exec_world_agree(c->world, status, &c->err);
@@ -669,6 +690,7 @@ static fs_status rank_main(cli *c, cli_plan *p)
 
 static fs_status join_ranks(cli *c)
 {
+    signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error of MPI's */
     FS_TRY(exec_world_open(&c->err, &c->world));
     cli_mark_crashes(exec_world_recorder(c->world));
     c->quiet = c->mute || getenv("FS_RESULT");
@@ -681,6 +703,8 @@ static fs_status user_main(cli *c, cli_plan *p)
     FS_TRY(check_all(c, p));
     if (c->args.dry_run) {
         cli_tell_launch(c, p->cluster->n_devices, rank_words(c));
+        if (cli_on_hosts(c))
+            FS_TRY(cli_hosts_look(c, p, rank_words(c)));
         cli_say(c, "everything is in place for %lld step%s on %d rank%s\n",
                 (long long)steps_of(c), steps_of(c) == 1 ? "" : "s",
                 p->cluster->n_devices, p->cluster->n_devices == 1 ? "" : "s");
@@ -690,12 +714,14 @@ static fs_status user_main(cli *c, cli_plan *p)
     return start_and_wait(c, p);
 }
 
-/* For who reads this rank's record. */
+/* For who reads this rank's record, and then tells the fault. */
 static void note_end(cli *c, fs_status status)
 {
     exec_recorder *recorder = exec_world_recorder(c->world);
-    if (status == FS_FAULT)
-        exec_recorder_fail(recorder, EXEC_OTHER, c->err.text);
+    if (status == FS_FAULT) {
+        exec_recorder_fail(recorder, cli_fault_kind(c), c->err.text);
+        c->mute = c->mute || recorder->supervised;
+    }
     exec_recorder_state(recorder, EXEC_ENDED);
 }
 
@@ -710,6 +736,8 @@ fs_status cli_cmd_run(cli *c)
     cli_plan p = {0};
     fs_status status = c->world ? rank_main(c, &p) : user_main(c, &p);
     cli_plan_close(&p);
+    if (status == FS_FAULT)
+        cli_tell_fault(c);
     if (c->world)
         note_end(c, status);
     return status;

@@ -43,7 +43,7 @@ static const char *peers_text(const cli_at *at, fs_arena *arena)
 
 static void tell_rank(const cli_watch *w, int32_t rank)
 {
-    fs_arena *arena = w->c->arena;
+    fs_arena *arena = w->arena;
     const cli_at *at = &w->waits.at[rank];
     const char *task =
         cli_at_text(w->p->model.graph, w->p->plan, rank, at, arena);
@@ -68,9 +68,9 @@ static void tell_differing(const cli_watch *w)
             "  rank %d is behind rank %d, which does the same: %s, %s\n",
             w->waits.differs, w->waits.ahead,
             cli_at_text(graph, w->p->plan, w->waits.differs,
-                        &w->waits.at[w->waits.differs], w->c->arena),
+                        &w->waits.at[w->waits.differs], w->arena),
             cli_at_text(graph, w->p->plan, w->waits.ahead,
-                        &w->waits.at[w->waits.ahead], w->c->arena));
+                        &w->waits.at[w->waits.ahead], w->arena));
 }
 
 static json_t *events_json(const cli_watch *w, int32_t rank)
@@ -87,7 +87,7 @@ static json_t *events_json(const cli_watch *w, int32_t rank)
             list,
             json_pack("{s:s, s:i, s:i, s:f, s:f}", "task",
                       plan_task_name(w->p->model.graph, &role->tasks[e->task],
-                                     w->c->arena),
+                                     w->arena),
                       "step", e->step + 1, "micro_batch", e->micro_batch,
                       "start_s", 1e-9 * (double)(e->start_ns - r->begun_ns),
                       "end_s", 1e-9 * (double)(e->end_ns - r->begun_ns)));
@@ -105,8 +105,8 @@ static json_t *rank_json(const cli_watch *w, int32_t rank)
     return json_pack(
         "{s:i, s:s, s:I, s:s, s:b, s:o, s:o}", "rank", rank, "state",
         state_word(w, rank), "steps_done", (json_int_t)r->steps_done, "at",
-        cli_at_text(w->p->model.graph, w->p->plan, rank, at, w->c->arena),
-        "busy", at->busy, "waits_for", peers, "last", events_json(w, rank));
+        cli_at_text(w->p->model.graph, w->p->plan, rank, at, w->arena), "busy",
+        at->busy, "waits_for", peers, "last", events_json(w, rank));
 }
 
 void cli_watch_dump(cli_watch *w)

@@ -3,10 +3,12 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "cli/ranks.h"
 #include "exec/recorder.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -28,6 +30,7 @@ struct cli_guard {
 static _Atomic(struct cli_guard *) on_guard;
 static atomic_bool file_lost;
 static char lost_text[FS_PATH_MAX + 64];
+static const cli *of_process; /* whose memory may run out */
 
 void cli_guard_interrupts(sigset_t *out)
 {
@@ -94,6 +97,13 @@ static bool ask(struct cli_guard *g, int number)
     return true;
 }
 
+static void remove_files(const cli *c)
+{
+    for (int i = 0; c->unfinished && c->unfinished[i]; i++)
+        unlink(c->unfinished[i]);
+    fs_scratch_remove(c->scratch);
+}
+
 /* Touches nothing that the command may be changing. Under mpirun the job has
  * one message, and an interrupt there often follows another rank's fault. */
 static void *watch(void *arg)
@@ -125,9 +135,7 @@ static void *watch(void *arg)
     if (c->args.json && !c->quiet)
         dprintf(STDOUT_FILENO, "%s\n", json);
     /* Last: the command may be making one until then. */
-    for (int i = 0; c->unfinished[i]; i++)
-        unlink(c->unfinished[i]);
-    fs_scratch_remove(c->scratch);
+    remove_files(c);
     _exit(FS_FAULT);
 }
 
@@ -213,6 +221,22 @@ void cli_guard_files(void)
     sigaction(SIGBUS, &action, NULL);
     /* A write beyond the limit then fails as one on a full disk does. */
     signal(SIGXFSZ, SIG_IGN);
+}
+
+/* Ranks make no file that is listed here, and the folder is their parent's. */
+void fs_exhausted(const char *text)
+{
+    if (cli_mark_memory(text))
+        return;
+    fs_warn("%s", text);
+    if (of_process && !cli_am_rank())
+        remove_files(of_process);
+}
+
+void cli_guard_memory(const cli *c)
+{
+    of_process = c;
+    json_set_alloc_funcs(fs_malloc, free);
 }
 
 void cli_guard_leave(const cli *c)

@@ -33,6 +33,10 @@ void cli_guard_text(int number, char *text, size_t room);
 /* From here on a mapped file that was cut while the program reads it (SIGBUS)
  * is a fault like an interrupt, named, not a crash. */
 void cli_guard_files(void);
+/* From here on memory that ran out is told once (by the record of a rank that
+ * is watched), and files that are not whole go. Jansson, whose objects would
+ * just lack what had no room, ends the program so too. */
+void cli_guard_memory(const cli *c);
 /* The file that is mapped at an address. */
 bool cli_mapping_at(const void *address, char *path, size_t room);
 

@@ -2,7 +2,7 @@ bin_PROGRAMS += flowsearch
 flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/commands.def src/cli/options.def src/cli/model.c src/cli/sizes.c src/cli/sizes.h src/cli/part.c src/cli/part.h src/cli/compressed.c \
   src/cli/compressed.h \
-  src/cli/cluster.c src/cli/cluster.h src/cli/machine.c src/cli/machine.h src/cli/calibrate.c src/cli/calibrate.h src/cli/ranks.c src/cli/ranks.h src/cli/waits.c src/cli/waits.h src/cli/watch.c src/cli/watch.h src/cli/dump.c src/cli/stragglers.c src/cli/supervise.c src/cli/supervise.h src/cli/replan.c src/cli/replan.h src/cli/guard.c src/cli/mapping.c \
+  src/cli/cluster.c src/cli/cluster.h src/cli/machine.c src/cli/machine.h src/cli/calibrate.c src/cli/calibrate.h src/cli/ranks.c src/cli/ranks.h src/cli/hosts.c src/cli/hosts_look.c src/cli/hosts.h src/cli/waits.c src/cli/waits.h src/cli/watch.c src/cli/watch.h src/cli/dump.c src/cli/stragglers.c src/cli/supervise.c src/cli/supervise.h src/cli/replan.c src/cli/replan.h src/cli/guard.c src/cli/mapping.c \
   src/cli/guard.h src/cli/plan_file.c \
   src/cli/places.c src/cli/places.h src/cli/predict.c src/cli/predict.h src/cli/interval.c src/cli/interval.h src/cli/keep.c src/cli/tuning.c src/cli/tuning.h \
   src/cli/outcome.c src/cli/outcome.h src/cli/residuals.c src/cli/residuals.h src/cli/skipped.c src/cli/data.c src/cli/data.h src/cli/run_data.c src/cli/checkpoints.c src/cli/checkpoints.h src/cli/progress.c src/cli/progress.h \
@@ -20,7 +20,7 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/cmd_export.c src/cli/export.h src/cli/export_chakra.c src/cli/cmd_solve.c
 flowsearch_LDADD = $(onnx_libs) $(zoo_libs) $(search_libs) $(sim_libs) \
   $(exec_libs) $(report_libs) $(hw_libs) $(ir_libs)
-EXTRA_DIST += src/cli/README.md src/cli/VALIDATE.md src/cli/CALIBRATE.md src/cli/SIM.md
+EXTRA_DIST += src/cli/README.md src/cli/VALIDATE.md src/cli/CALIBRATE.md src/cli/SIM.md src/cli/HOSTS.md
 check_PROGRAMS += tests/cli_calibrate_test
 tests_cli_calibrate_test_SOURCES = tests/cli_calibrate_test.c tests/run_cli.h \
   tests/tap.h
@@ -114,7 +114,27 @@ tests_cli_supervise_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_waits_test_SOURCES = tests/cli_waits_test.c src/cli/waits.c \
   src/cli/waits.h tests/tap.h
 tests_cli_waits_test_LDADD = $(exec_libs)
+# What tests preload into the program: calls that fail at the n-th time.
+check_DATA = tests/nth.so
+CLEANFILES += tests/nth.so
+EXTRA_DIST += tests/nth.c
+tests/nth.so: tests/nth.c
+	@$(MKDIR_P) $(@D)
+	$(AM_V_CC)$(CC) -std=gnu11 -O1 -g $(WARN_CFLAGS) -shared -fPIC -o $@ \
+	  $(srcdir)/tests/nth.c -ldl
+check_PROGRAMS += tests/cli_nth_test
+tests_cli_nth_test_SOURCES = tests/cli_nth_test.c tests/run_going.h \
+  tests/run_cli.h tests/tap.h
+tests_cli_nth_test_LDADD = $(JANSSON_LIBS) -lm
+EXTRA_tests_cli_nth_test_DEPENDENCIES = tests/nth.so
+check_PROGRAMS += tests/cli_hosts_test
+tests_cli_hosts_test_SOURCES = tests/cli_hosts_test.c tests/run_going.h \
+  tests/run_cli.h tests/tap.h
+tests_cli_hosts_test_LDADD = $(JANSSON_LIBS) -lm
+EXTRA_DIST += tests/two_hosts.sh tests/rsh_namespace.sh
 .PHONY: check-faults
-check-faults: all tests/cli_supervise_test
-	@$(AM_TESTS_ENVIRONMENT) FAULT_SEEDS=$${FAULT_SEEDS:-50} \
-	  tests/cli_supervise_test
+check-faults: all tests/cli_supervise_test tests/cli_nth_test \
+  tests/cli_checkpoint_test
+	@$(AM_TESTS_ENVIRONMENT) FAULT_SEEDS=$${FAULT_SEEDS:-50} && \
+	  export FAULT_SEEDS && tests/cli_supervise_test && \
+	  tests/cli_checkpoint_test && tests/cli_nth_test

@@ -313,6 +313,7 @@ int main(int argc, char **argv)
              .command = chosen->name,
              .mute = mute,
              .scratch = ""};
+    cli_guard_memory(&c);
     ir_tables tables = ir_tables_in(fs_arena_create());
     c.arena = fs_arena_create();
     c.tables = &tables;

@@ -1,6 +1,7 @@
 #include "config.h"
 #include "cli/outcome.h"
 
+#include "base/file.h"
 #include "cli/guard.h"
 #include "cli/supervise.h"
 
@@ -48,16 +49,14 @@ static fs_status write_beside(const cli_outcome *o, const ir_graph *graph,
                               const char *path, fs_err *err)
 {
     const int64_t n = o->trace.events.n;
-    FILE *file = fopen(path, "wb");
-    if (!file)
-        return fs_fail(err, FS_FAULT, "%s: %s", path, strerror(errno));
-    fwrite(&n, 1, sizeof n, file);
-    fwrite(o->trace.events.at, sizeof *o->trace.events.at, (size_t)n, file);
+    fs_output out;
+    FS_TRY(fs_output_open(&out, path, err));
+    fs_output_write(&out, &n, sizeof n);
+    fs_output_write(&out, o->trace.events.at,
+                    sizeof *o->trace.events.at * (size_t)n);
     for (int32_t k = 0; k < o->n_fetch; k++)
-        fwrite(o->fetched[k], 1, fetched_bytes(o, graph, k), file);
-    bool whole = !ferror(file);
-    whole = fclose(file) == 0 && whole;
-    return whole ? FS_OK : fs_fail(err, FS_FAULT, "%s cannot be written", path);
+        fs_output_write(&out, o->fetched[k], fetched_bytes(o, graph, k));
+    return fs_output_close(&out, err);
 }
 
 static bool read_trace(FILE *file, fs_arena *arena, plan_trace *trace)

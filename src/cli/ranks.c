@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/guard.h"
+#include "cli/hosts.h"
 #include "exec/exec.h"
 #include "exec/recorder.h"
 
@@ -17,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_WORDS = 96 };
+enum { MAX_WORDS = 96 + CLI_HOSTS_WORDS };
 
 /* What Open MPI must be told on a workstation: root is allowed where the user
  * is root, more ranks than cores too, and nobody is bound to one core. And
@@ -114,6 +115,18 @@ void cli_mark_crashes(exec_recorder *recorder)
     own_recorder = recorder;
     for (int i = 0; i < N_CRASHES; i++)
         sigaction(crashes[i], &action, &others[i]);
+}
+
+/* A rank that has not joined yet opens its record here: that wants none. */
+bool cli_mark_memory(const char *text)
+{
+    static exec_recorder early;
+    fs_err unused = {0};
+    if (!own_recorder && cli_am_rank() &&
+        exec_recorder_open(exec_launched_rank(), &unused, &early) == FS_OK)
+        own_recorder = &early;
+    exec_recorder_fail(own_recorder, EXEC_MEMORY, text);
+    return own_recorder && own_recorder->supervised;
 }
 
 /* The rank that left its file: mpirun ends the others by SIGTERM. -1: none, or
@@ -324,17 +337,25 @@ static void fill_words(cli *c, int32_t n, const char *const *words,
                        const char *argv[MAX_WORDS])
 {
     int count = 0;
-    if (n > 1) {
+    if (n > 1 || cli_on_hosts(c)) {
         argv[count++] = FS_MPIRUN;
         argv[count++] = "-q";
         argv[count++] = "-n";
         argv[count++] = fs_printf(c->arena, "%d", n);
+        count += cli_hosts_words(c, argv + count);
     }
     argv[count++] = own_path(c->arena, c->program);
     for (; *words && count < MAX_WORDS - 1; words++)
         argv[count++] = *words;
     FS_ASSERT(!*words);
     argv[count] = NULL;
+}
+
+const char **cli_launch_words(cli *c, int32_t n, const char *const *words)
+{
+    const char **argv = fs_new(c->arena, const char *, MAX_WORDS);
+    fill_words(c, n, words, argv);
+    return argv;
 }
 
 /* As a shell takes it. */
@@ -376,8 +397,15 @@ static void tell_ranks(const cli *c, const cli_ranks_watcher *watcher)
     set_environment();
     setenv("FS_DATA", c->data_dir, 1);
     setenv("FS_RANKS_OF", c->scratch[0] ? c->scratch : "/", 1);
+    if (cli_on_hosts(c))
+        setenv("FS_HOSTS", "1", 1);
     if (watcher)
         setenv("FS_RECORDS", watcher->records, 1);
+}
+
+void cli_launch_environment(const cli *c)
+{
+    tell_ranks(c, NULL);
 }
 
 fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words,

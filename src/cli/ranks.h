@@ -24,6 +24,10 @@ fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words,
 /* What that would start, told: a line for a shell, and "launch", its words. */
 void cli_tell_launch(cli *c, int32_t n, const char *const *words);
 
+/* The words themselves, up to NULL; in a child, what its ranks are told. */
+const char **cli_launch_words(cli *c, int32_t n, const char *const *words);
+void cli_launch_environment(const cli *c);
+
 /* In a rank, before it ends: tells who started it that this status is its own,
  * and not mpirun's. */
 void cli_mark_status(fs_status status);
@@ -33,5 +37,8 @@ void cli_mark_alive(void);
  * mpirun ended this rank. After MPI_Init, which takes these signals too. */
 struct exec_recorder;
 void cli_mark_crashes(struct exec_recorder *recorder);
+/* Memory has run out in this process. Returns whether somebody reads that from
+ * its record, and will tell it. */
+bool cli_mark_memory(const char *text);
 
 #endif

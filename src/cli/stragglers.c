@@ -29,7 +29,7 @@ static int compare(const void *a, const void *b)
 /* The median of the others of its role. */
 static double others_s(const cli_watch *w, const plan_role *role, int32_t rank)
 {
-    double *all = fs_new(w->c->arena, double, role->n_ranks);
+    double *all = fs_new(w->arena, double, role->n_ranks);
     int32_t n = 0;
     for (int32_t r = role->first_rank; r < role->first_rank + role->n_ranks;
          r++)

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { MOST_DETAILED = 16 }; /* faults of which all ranks' records are told */
+
 typedef struct supervisor {
     cli_watch watch;
     cli_ranks_watcher hooks;
@@ -50,7 +52,7 @@ static void dump(void *ctx)
 {
     supervisor *s = ctx;
     cli_watch_dump(&s->watch);
-    s->watch.copies = NULL;
+    cli_watch_forget(&s->watch);
 }
 
 static void kill_all(void *ctx)
@@ -69,13 +71,16 @@ static void ended(void *ctx, int raw)
 
 /* ---- faults ---- */
 
-static exec_fault kind_by_text(const cli *c)
+exec_fault cli_fault_kind(const cli *c)
 {
+    static const char *const of_disks[] = {
+        "No space left", "Input/output error", "disk I/O error",
+        "Disk quota exceeded", "File too large"};
     if (c->interrupted)
         return EXEC_INTERRUPTED;
-    if (strstr(c->err.text, "No space left") ||
-        strstr(c->err.text, "Input/output error"))
-        return EXEC_DISK;
+    for (size_t i = 0; i < sizeof of_disks / sizeof of_disks[0]; i++)
+        if (strstr(c->err.text, of_disks[i]))
+            return EXEC_DISK;
     if (strstr(c->err.text, "out of memory"))
         return EXEC_MEMORY;
     return strstr(c->err.text, "mpirun") ? EXEC_START : EXEC_OTHER;
@@ -86,7 +91,7 @@ void cli_tell_fault(cli *c)
     if (json_object_get(c->result, "fault"))
         return;
     json_object_set_new(c->result, "fault",
-                        json_string(exec_fault_word(kind_by_text(c))));
+                        json_string(exec_fault_word(cli_fault_kind(c))));
     json_object_set_new(c->result, "fault_text", json_string(c->err.text));
 }
 
@@ -102,7 +107,7 @@ static void note_fault(supervisor *s, cli *c)
 {
     cli_fault *f = &s->watch.fault;
     if (f->kind == EXEC_NO_FAULT || c->interrupted) {
-        f->kind = kind_by_text(c);
+        f->kind = cli_fault_kind(c);
         f->text = fs_strdup(c->arena, c->err.text);
     } else {
         c->err = (fs_err){0};
@@ -120,6 +125,11 @@ static void note_fault(supervisor *s, cli *c)
         cli_watch_json(&s->watch, row);
     }
     json_array_append_new(s->faults, row);
+    /* A run of months may have thousands of faults. */
+    const size_t n = json_array_size(s->faults);
+    if (n > MOST_DETAILED)
+        json_object_del(json_array_get(s->faults, n - 1 - MOST_DETAILED),
+                        "ranks");
 }
 
 /* Trying again would end the same way. */
@@ -237,12 +247,21 @@ static fs_status take_fewer(supervisor *s, cli *c, const cli_plan **p,
     return FS_OK;
 }
 
+/* Ranks read the plan's file anew: it is to be this plan. */
+static void promise(const cli_plan *p)
+{
+    char hex[17];
+    fs_hex(p->plan->digest, hex);
+    setenv("FS_PLAN", hex, 1);
+}
+
 static fs_status run_job(supervisor *s, cli *c, const cli_plan *p,
                          const char *const *said, cli_outcome *out)
 {
     const char **words = words_again(c, said);
     for (bool first = true;; first = false) {
         cli_watch_begin(&s->watch);
+        promise(p);
         const fs_status status = cli_start_ranks(
             c, p->cluster->n_devices, first ? said : (const char *const *)words,
             &s->hooks);

@@ -4,6 +4,7 @@
 #define FS_CLI_SUPERVISE_H
 
 #include "cli/outcome.h"
+#include "exec/recorder.h"
 
 /* Runs `flowsearch words...` (run PLAN ...) as the plan's ranks to their end.
  * out->told gets "fault", "fault_text", "faults" and "restarts"; NULL: nobody
@@ -17,5 +18,7 @@ fs_status cli_check_faults(cli *c);
 /* A command that ends with 3 says of what in one word: where nobody did, by
  * its message. */
 void cli_tell_fault(cli *c);
+/* Of the command's message. */
+exec_fault cli_fault_kind(const cli *c);
 
 #endif

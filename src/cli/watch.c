@@ -60,6 +60,16 @@ fs_status cli_watch_open(cli *c, const cli_plan *p, double input_bytes,
 void cli_watch_close(cli_watch *w)
 {
     exec_records_close(&w->records);
+    fs_arena_destroy(w->arena);
+    w->arena = NULL;
+}
+
+void cli_watch_forget(cli_watch *w)
+{
+    fs_arena_destroy(w->arena);
+    w->arena = fs_arena_create();
+    w->copies = NULL;
+    w->fault = (cli_fault){.rank = -1};
 }
 
 /* Processes that the system ended for want of memory, since it began. */
@@ -85,9 +95,8 @@ void cli_watch_begin(cli_watch *w)
     w->looked_ns = fs_now_ns();
     w->quiet_s = w->dead_s = w->clock_s = w->stepping_s = 0;
     w->done = w->untimed = w->steps = 0;
-    w->fault = (cli_fault){.rank = -1};
     w->oom_kills_before = count_oom_kills();
-    w->copies = NULL;
+    cli_watch_forget(w);
 }
 
 /* ---- looking ---- */
@@ -221,13 +230,13 @@ double cli_watch_limit(const cli_watch *w)
 static const char *where(const cli_watch *w, int32_t rank, const cli_at *at)
 {
     const char *text =
-        cli_at_text(w->p->model.graph, w->p->plan, rank, at, w->c->arena);
+        cli_at_text(w->p->model.graph, w->p->plan, rank, at, w->arena);
     const exec_record *r = record_of(w, rank);
     if (r->n_streams == 0)
         return " before its first step";
     if (!*text)
         return " after its last step";
-    return fs_printf(w->c->arena, "%s %s",
+    return fs_printf(w->arena, "%s %s",
                      !at->busy      ? " before"
                      : at->computes ? " in"
                                     : " waiting in",
@@ -277,14 +286,13 @@ void cli_watch_copy(cli_watch *w)
     const int32_t n = w->records.n;
     if (w->copies)
         return;
-    w->copies = fs_new(w->c->arena, const exec_record *, n);
+    w->copies = fs_new(w->arena, const exec_record *, n);
     for (int32_t r = 0; r < n; r++)
-        w->copies[r] =
-            fs_memdup(w->c->arena, record_of(w, r), sizeof **w->copies);
-    bool *lifeless = fs_new(w->c->arena, bool, n);
+        w->copies[r] = fs_memdup(w->arena, record_of(w, r), sizeof **w->copies);
+    bool *lifeless = fs_new(w->arena, bool, n);
     for (int32_t r = 0; r < n; r++)
         lifeless[r] = is_lifeless(w, r);
-    cli_waits_of(w->p->plan, w->copies, lifeless, w->c->arena, &w->waits);
+    cli_waits_of(w->p->plan, w->copies, lifeless, w->arena, &w->waits);
 }
 
 static int32_t find_stopped(const cli_watch *w)
@@ -307,7 +315,7 @@ static int32_t find_still(const cli_watch *w)
 
 static const char *ring_text(const cli_watch *w, const cli_waits *waits)
 {
-    fs_text text = {.arena = w->c->arena};
+    fs_text text = {.arena = w->arena};
     for (int32_t i = 0; i < waits->n_cycle; i++)
         fs_text_add(&text, "rank %d -> ", waits->cycle[i]);
     fs_text_add(&text, "rank %d", waits->cycle[0]);
@@ -316,7 +324,7 @@ static const char *ring_text(const cli_watch *w, const cli_waits *waits)
 
 static void judge_hang(cli_watch *w)
 {
-    fs_arena *arena = w->c->arena;
+    fs_arena *arena = w->arena;
     cli_watch_copy(w);
     const int32_t stopped = find_stopped(w);
     if (stopped >= 0) {
@@ -441,7 +449,9 @@ static int32_t find_gone(const cli_watch *w)
 static const char *at_step(const cli_watch *w, int32_t rank)
 {
     const int64_t step = step_of(w, rank);
-    return step > 0 ? fs_printf(w->c->arena, " at step %lld", (long long)step)
+    if (record_of(w, rank)->n_streams > 0 && w->waits.at[rank].task < 0)
+        return " after its last step";
+    return step > 0 ? fs_printf(w->arena, " at step %lld", (long long)step)
                     : " before its first step";
 }
 
@@ -453,7 +463,7 @@ static bool is_own(int number)
 
 static void judge_signal(cli_watch *w, int32_t rank, int number)
 {
-    fs_arena *arena = w->c->arena;
+    fs_arena *arena = w->arena;
     const char *name = sigabbrev_np(number);
     const bool oom =
         number == SIGKILL && count_oom_kills() > w->oom_kills_before;
@@ -483,7 +493,7 @@ void cli_watch_judge(cli_watch *w, int raw)
     if (failed >= 0) {
         const exec_record *r = record_of(w, failed);
         set_fault(w, (exec_fault)r->fault, failed,
-                  fs_printf(w->c->arena, "rank %d%s: %s", failed,
+                  fs_printf(w->arena, "rank %d%s: %s", failed,
                             at_step(w, failed), r->cause));
         return;
     }
@@ -492,8 +502,8 @@ void cli_watch_judge(cli_watch *w, int raw)
         judge_signal(w, gone, number);
     else if (gone >= 0)
         set_fault(w, code == FS_FAULT ? EXEC_OTHER : EXEC_CRASH, gone,
-                  fs_printf(w->c->arena, "rank %d ended with status %d%s%s",
-                            gone, code, at_step(w, gone),
+                  fs_printf(w->arena, "rank %d ended with status %d%s%s", gone,
+                            code, at_step(w, gone),
                             code == FS_FAULT ? " (its message stands above)"
                                              : ", without a word"));
 }

@@ -42,6 +42,7 @@ typedef struct cli_watch {
     cli_fault fault;
     const exec_record **copies; /* when a fault was found; NULL: none was */
     cli_waits waits;            /* by them */
+    fs_arena *arena; /* of all that was found since the ranks were started */
 } cli_watch;
 
 /* For a job of the plan's ranks; `input_bytes` are read at its start. */
@@ -56,6 +57,8 @@ bool cli_watch_look(cli_watch *w);
 /* Copies the records as they are, and finds who waits for whom, unless that
  * was done. */
 void cli_watch_copy(cli_watch *w);
+/* What was copied and found so far is given up, its memory too. */
+void cli_watch_forget(cli_watch *w);
 /* SIGKILL to all ranks that live. */
 void cli_watch_kill(const cli_watch *w);
 /* After mpirun ended with this status of wait: what it was, of which rank. */

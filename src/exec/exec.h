@@ -20,7 +20,13 @@ fs_status exec_world_open(fs_err *err, exec_world **out);
 void exec_world_close(exec_world *world);
 int32_t exec_world_rank(const exec_world *world);
 int32_t exec_world_size(const exec_world *world);
+/* Cores that ranks of this rank's host may use in all. */
+int32_t exec_world_cores(const exec_world *world);
+/* Each value summed over all ranks; every rank calls it. */
+void exec_world_sum(exec_world *world, int64_t *values, int64_t n);
 bool exec_started_by_mpirun(void);
+/* "Open MPI v4.1.4", in any process. */
+void exec_mpi_version(char *text, size_t room);
 /* The number that mpirun gave this process, before any call of MPI; 0 alone. */
 int32_t exec_launched_rank(void);
 /* All ranks call it: all go on, or all fail with what the first rank that

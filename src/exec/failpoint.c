@@ -24,7 +24,7 @@ typedef enum action {
 } action;
 
 static const char *const points[EXEC_POINTS] = {
-    "step", "fire", "transfer", "save", "sync", "commit", "committed"};
+    "start", "step", "fire", "transfer", "save", "sync", "commit", "committed"};
 
 static const struct {
     const char *name;
@@ -106,8 +106,8 @@ static fs_status read_one(const char *all, const char **at, fs_err *err,
     const int point = find_point(from, n);
     if (point < 0)
         return refuse(all, from,
-                      "a name is wanted: step, fire, transfer, save, sync, "
-                      "commit or committed",
+                      "a name is wanted: start, step, fire, transfer, save, "
+                      "sync, commit or committed",
                       err);
     out->at = (exec_point)point;
     *at += n;

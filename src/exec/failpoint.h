@@ -10,6 +10,7 @@
 #include "exec/recorder.h"
 
 typedef enum exec_point {
+    EXEC_AT_START,     /* a rank has joined the job */
     EXEC_AT_STEP,      /* a rank begins its first kernel of the step */
     EXEC_AT_FIRE,      /* a task */
     EXEC_AT_TRANSFER,  /* a task that sends or receives */

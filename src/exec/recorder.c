@@ -42,11 +42,14 @@ static int open_shared(int32_t rank, size_t *bytes)
 {
     const char *path = getenv("FS_RECORDS");
     exec_job_record job = {0};
+    char host[sizeof job.host] = "";
+    gethostname(host, sizeof host - 1);
     int file = path && *path ? open(path, O_RDWR | O_CLOEXEC) : -1;
     if (file < 0)
         return -1;
     if (pread(file, &job, sizeof job, 0) != (ssize_t)sizeof job ||
-        rank >= job.n_ranks) {
+        job.magic != EXEC_RECORD_MAGIC ||
+        strncmp(job.host, host, sizeof host) != 0 || rank >= job.n_ranks) {
         close(file);
         return -1;
     }
@@ -130,7 +133,10 @@ fs_status exec_records_create(int32_t n, fs_err *err, exec_records *out)
             close(file);
         return FS_FAULT;
     }
-    ((exec_job_record *)at)->n_ranks = n;
+    exec_job_record *job = at;
+    job->magic = EXEC_RECORD_MAGIC;
+    job->n_ranks = n;
+    gethostname(job->host, sizeof job->host - 1);
     *out = (exec_records){.n = n, .file = file, .at = at, .bytes = bytes};
     snprintf(out->path, sizeof out->path, "/proc/%d/fd/%d", (int)getpid(),
              file);

@@ -96,7 +96,9 @@ _Static_assert(sizeof(exec_record) <= EXEC_RECORD_BYTES, "a record has room");
 
 /* Survives restarts. */
 typedef struct exec_job_record {
+    uint32_t magic;
     int32_t n_ranks;
+    char host[64]; /* elsewhere the path leads to something else */
     atomic_bool fired[EXEC_MOST_FAILPOINTS]; /* failpoints: once per job */
 } exec_job_record;
 _Static_assert(sizeof(exec_job_record) <= EXEC_JOB_BYTES, "one page");

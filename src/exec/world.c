@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +18,14 @@ int32_t exec_launched_rank(void)
 {
     const char *number = getenv("OMPI_COMM_WORLD_RANK");
     return number ? atoi(number) : 0;
+}
+
+void exec_mpi_version(char *text, size_t room)
+{
+    char all[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    MPI_Get_library_version(all, &length);
+    snprintf(text, room, "%.*s", (int)strcspn(all, ","), all);
 }
 
 void exec_mpi(exec_world *world, int code, const char *call)
@@ -134,6 +143,7 @@ fs_status exec_world_open(fs_err *err, exec_world **out)
     }
     world->oversubscribed = world->on_host > world->cores;
     bind_rank(world);
+    exec_failpoint_come(world->failpoints, EXEC_AT_START);
     /* Short sleeps of a waiting rank last 50 us longer by default. */
     prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);
     *out = world;
@@ -168,6 +178,16 @@ int32_t exec_world_rank(const exec_world *world)
 int32_t exec_world_size(const exec_world *world)
 {
     return world->size;
+}
+
+int32_t exec_world_cores(const exec_world *world)
+{
+    return world->cores;
+}
+
+void exec_world_sum(exec_world *world, int64_t *values, int64_t n)
+{
+    exec_world_reduce(world, IR_PSUM, IR_I64, values, n);
 }
 
 void exec_world_abort(exec_world *world, const char *cause)

@@ -24,7 +24,11 @@ fs_status store_sql_fault(const store_db *db, const char *doing, fs_err *err)
 {
     int code = sqlite3_errcode(db->sql);
     int why = code == SQLITE_FULL ? ENOSPC : sqlite3_system_errno(db->sql);
+    const int exact = sqlite3_extended_errcode(db->sql);
     const char *hint = "";
+    if ((code & 0xff) == SQLITE_IOERR && !why && exact != SQLITE_IOERR_READ &&
+        exact != SQLITE_IOERR_SHORT_READ)
+        why = EIO; /* of a write or a sync SQLite keeps no number */
     if (code == SQLITE_FULL || ((code & 0xff) == SQLITE_IOERR && why))
         return fs_write_fail(db->path, why, err);
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
@@ -34,7 +38,7 @@ fs_status store_sql_fault(const store_db *db, const char *doing, fs_err *err)
                "--db OTHER)";
     else if (code == SQLITE_CANTOPEN || code == SQLITE_READONLY)
         hint = " (use --db OTHER, or --db none)";
-    bool broken = (code & 0xff) == SQLITE_IOERR;
+    bool broken = (code & 0xff) == SQLITE_IOERR || code == SQLITE_NOMEM;
     return fs_fail(err, broken ? FS_FAULT : FS_INVALID, "%s: %s: %s%s",
                    db->path, doing, sqlite3_errmsg(db->sql), hint);
 }

@@ -34,14 +34,20 @@ static fs_status not_whole(const store_db *db, const char *table,
                    db->path, table, why);
 }
 
+static fs_status no_memory(const store_db *db, fs_err *err)
+{
+    return fs_fail(err, FS_FAULT, "%s: opening: out of memory", db->path);
+}
+
 static fs_status check_table(store_db *db, sqlite3 *model, const char *table,
                              fs_err *err)
 {
     sqlite3_stmt *got = NULL, *wanted = NULL;
     fs_status status = FS_OK;
     int code = look_at(db->sql, table, &got);
-    FS_ASSERT(look_at(model, table, &wanted) == SQLITE_OK);
-    if (code == SQLITE_ERROR)
+    if (look_at(model, table, &wanted) != SQLITE_OK)
+        status = no_memory(db, err);
+    else if (code == SQLITE_ERROR)
         status = not_whole(db, table, "is missing", err);
     else if (code != SQLITE_OK)
         status = store_sql_fault(db, "opening", err);
@@ -52,13 +58,18 @@ static fs_status check_table(store_db *db, sqlite3 *model, const char *table,
     return status;
 }
 
+/* NULL: no memory. */
 static sqlite3 *make_model(const char *const *steps, int n)
 {
     sqlite3 *model = NULL;
-    FS_ASSERT(sqlite3_open(":memory:", &model) == SQLITE_OK);
-    for (int i = 0; i < n; i++)
-        FS_ASSERT(sqlite3_exec(model, steps[i], NULL, NULL, NULL) == SQLITE_OK);
-    return model;
+    int code = sqlite3_open(":memory:", &model);
+    for (int i = 0; i < n && code == SQLITE_OK; i++)
+        code = sqlite3_exec(model, steps[i], NULL, NULL, NULL);
+    FS_ASSERT(code == SQLITE_OK || code == SQLITE_NOMEM);
+    if (code == SQLITE_OK)
+        return model;
+    sqlite3_close(model);
+    return NULL;
 }
 
 fs_status store_schema_check(store_db *db, const char *const *steps, int n,
@@ -66,14 +77,20 @@ fs_status store_schema_check(store_db *db, const char *const *steps, int n,
 {
     sqlite3_stmt *tables = NULL;
     sqlite3 *model = make_model(steps, n);
+    if (!model)
+        return no_memory(db, err);
     int code = sqlite3_prepare_v2(
         model, "SELECT name FROM sqlite_master WHERE type = 'table'", -1,
         &tables, NULL);
-    FS_ASSERT(code == SQLITE_OK);
     fs_status status = FS_OK;
-    while (status == FS_OK && sqlite3_step(tables) == SQLITE_ROW)
-        status = check_table(db, model,
-                             (const char *)sqlite3_column_text(tables, 0), err);
+    while (status == FS_OK && code != SQLITE_DONE) {
+        code = code == SQLITE_NOMEM ? code : sqlite3_step(tables);
+        if (code == SQLITE_ROW)
+            status = check_table(
+                db, model, (const char *)sqlite3_column_text(tables, 0), err);
+        else if (code != SQLITE_DONE)
+            status = no_memory(db, err);
+    }
     sqlite3_finalize(tables);
     sqlite3_close(model);
     return status;

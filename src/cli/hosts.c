@@ -1,0 +1,178 @@
+#include "config.h"
+#include "cli/hosts.h"
+
+#include "base/file.h"
+#include "exec/exec.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct host {
+    const char *name;
+    int32_t ranks; /* at most */
+} host;
+
+typedef FS_VEC(host) host_list;
+
+/* ---- reading ---- */
+
+static fs_status add_host(cli *c, const char *said, const char *name, size_t n,
+                          const char *ranks, host_list *out)
+{
+    char *end = "";
+    const long count = ranks ? strtol(ranks, &end, 10) : 1;
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)name[i]) && !strchr("._-", name[i]))
+            n = 0;
+    if (n == 0 || *end || count < 1 || count > 4096 ||
+        (ranks && !isdigit((unsigned char)*ranks)))
+        return fs_fail(&c->err, FS_INVALID,
+                       "%s: '%s': a host is wanted, and how many ranks it "
+                       "takes, as node1:4 (in a file node1 slots=4)",
+                       said, name);
+    const host one = {fs_strndup(c->arena, name, n), (int32_t)count};
+    for (int32_t i = 0; i < out->n; i++)
+        if (strcmp(out->at[i].name, one.name) == 0)
+            return fs_fail(&c->err, FS_INVALID, "%s: host %s stands twice",
+                           said, one.name);
+    fs_push(c->arena, out, one);
+    return FS_OK;
+}
+
+static fs_status read_words(cli *c, host_list *out)
+{
+    char *text = fs_strdup(c->arena, c->args.hosts), *rest = text, *word;
+    while ((word = strsep(&rest, ",")) != NULL) {
+        char *colon = strchr(word, ':');
+        FS_TRY(add_host(c, "--hosts", word,
+                        colon ? (size_t)(colon - word) : strlen(word),
+                        colon ? colon + 1 : NULL, out));
+    }
+    return FS_OK;
+}
+
+/* As Open MPI reads it: a host a line, # begins a comment. */
+static fs_status read_line(cli *c, char *line, host_list *out)
+{
+    char *rest = NULL;
+    line[strcspn(line, "#\n")] = '\0';
+    const char *name = strtok_r(line, " \t\r", &rest);
+    const char *slots = name ? strtok_r(NULL, " \t\r", &rest) : NULL;
+    const bool known = !slots || strncmp(slots, "slots=", 6) == 0;
+    if (!name)
+        return FS_OK;
+    if (!known || strtok_r(NULL, " \t\r", &rest))
+        return fs_fail(&c->err, FS_INVALID,
+                       "%s: of host %s only slots=K is understood",
+                       c->args.hostfile, name);
+    return add_host(c, c->args.hostfile, name, strlen(name),
+                    slots ? slots + 6 : NULL, out);
+}
+
+static fs_status read_file(cli *c, host_list *out)
+{
+    char line[1024];
+    int file;
+    fs_status status = FS_OK;
+    FS_TRY(fs_input_open(c->args.hostfile, &c->err, &file));
+    FILE *from = fdopen(file, "r");
+    while (from && status == FS_OK && fgets(line, sizeof line, from))
+        status = read_line(c, line, out);
+    if (from)
+        fclose(from);
+    return status;
+}
+
+static fs_status read_hosts(cli *c, host_list *out)
+{
+    *out = (host_list){0};
+    if (c->args.hosts)
+        return read_words(c, out);
+    return c->args.hostfile ? read_file(c, out) : FS_OK;
+}
+
+bool cli_on_hosts(const cli *c)
+{
+    return c->args.hosts || c->args.hostfile || getenv("SLURM_JOB_NODELIST");
+}
+
+static bool is_this(const char *name)
+{
+    char own[256] = "";
+    gethostname(own, sizeof own - 1);
+    const size_t n = strcspn(name, "."), m = strcspn(own, ".");
+    return strcmp(name, "localhost") == 0 || strcmp(name, own) == 0 ||
+           (n == m && n > 0 && strncmp(name, own, n) == 0);
+}
+
+fs_status cli_hosts_check(cli *c, int32_t ranks)
+{
+    host_list hosts;
+    int64_t room = 0;
+    if (c->args.hosts && c->args.hostfile)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--hosts and --hostfile both say where ranks run; give "
+                       "one");
+    if (!c->args.hosts && !c->args.hostfile)
+        return FS_OK;
+    if (c->args.replan)
+        return fs_fail(&c->err, FS_INVALID, "--replan is for one host");
+    FS_TRY(read_hosts(c, &hosts));
+    for (int32_t i = 0; i < hosts.n; i++)
+        room += hosts.at[i].ranks;
+    if (room < ranks)
+        return fs_fail(&c->err, FS_INVALID,
+                       "%s: the hosts take %lld rank%s, the plan has %d",
+                       c->args.hosts ? "--hosts" : c->args.hostfile,
+                       (long long)room, room == 1 ? "" : "s", ranks);
+    if (is_this(hosts.at[0].name))
+        return FS_OK;
+    return fs_fail(&c->err, FS_INVALID,
+                   "%s: the first host, %s, is not this one: rank 0 hands back "
+                   "here what was trained",
+                   c->args.hosts ? "--hosts" : c->args.hostfile,
+                   hosts.at[0].name);
+}
+
+const char *cli_hosts_names(cli *c)
+{
+    host_list hosts;
+    fs_text text = {.arena = c->arena};
+    fs_text_add(&text, "%s", "");
+    if (read_hosts(c, &hosts) == FS_OK)
+        for (int32_t i = 0; i < hosts.n; i++)
+            fs_text_add(&text, "%s%s", i ? "," : "", hosts.at[i].name);
+    return text.at;
+}
+
+int cli_hosts_words(const cli *c, const char **words)
+{
+    static const char *const always[] = {"FS_DATA", "FS_RANKS_OF", "FS_HOSTS",
+                                         "GLIBC_TUNABLES"};
+    static const char *const given[] = {
+        "FS_PLAN",     "FS_RESULT",  "FS_GRADIENTS", "FS_WHOLE_TRACE",
+        "FS_PROGRESS", "FS_STALL_S", "FS_CHECK",     "FLOWSEARCH_FAILPOINT"};
+    int n = 0;
+    if (!cli_on_hosts(c))
+        return 0;
+    if (c->args.hosts || c->args.hostfile) {
+        words[n++] = c->args.hosts ? "--host" : "--hostfile";
+        words[n++] = c->args.hosts ? c->args.hosts : c->args.hostfile;
+    }
+    words[n++] = "--map-by";
+    words[n++] = "slot";
+    for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
+        words[n++] = "-x";
+        words[n++] = always[i];
+    }
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++)
+        if (getenv(given[i])) {
+            words[n++] = "-x";
+            words[n++] = given[i];
+        }
+    FS_ASSERT(n <= CLI_HOSTS_WORDS);
+    return n;
+}

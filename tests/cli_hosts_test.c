@@ -1,0 +1,228 @@
+/* Ranks on several hosts: what is refused, what is started, and two network
+ * namespaces that are two hosts to mpirun. */
+#include "config.h"
+#include "tests/run_going.h"
+
+#define MLP "zoo:mlp,in=16,hidden=32,layers=2,classes=4"
+#define RUN "run \"$D/p.json\" --data synthetic --steps 4 "
+
+/* This host and another that is never come to. */
+static char here[300];
+
+static void refused(const char *words, const char *text)
+{
+    const cli_answer *a = cli(RUN "--dry-run %s", words);
+    tap_ok(says(a, 2, text) && count(a->err, "\n") == 1, "refused: %s", text);
+}
+
+static void test_refused(void)
+{
+    char words[900];
+    snprintf(words, sizeof words, "--hosts %s:1,b:1", here);
+    refused(words, "the hosts take 2 ranks, the plan has 3");
+    refused("--hosts b:3", "the first host, b, is not this one");
+    refused("--hosts ,b:3", "a host is wanted");
+    refused("--hosts b:none", "a host is wanted");
+    refused("--hosts b:0", "a host is wanted");
+    refused("--hosts b,b", "host b stands twice");
+    refused("--hosts b --hostfile x", "give one");
+    refused("--hostfile \"$D/nowhere\"", "nowhere");
+    shell("echo 'b slots=3 max_slots=4' >\"$D/h\"");
+    refused("--hostfile \"$D/h\"", "only slots=K is understood");
+    snprintf(words, sizeof words, "--replan --hosts %s:3", here);
+    refused(words, "--replan is for one host");
+}
+
+static const json_t *host_at(const cli_answer *a, size_t i)
+{
+    return json_array_get(json_object_get(a->json, "hosts"), i);
+}
+
+static int is_host(const json_t *row, const char *name, int ranks)
+{
+    const char *got = json_string_value(json_object_get(row, "host"));
+    return got && strcmp(got, name) == 0 &&
+           json_integer_value(json_object_get(row, "ranks")) == ranks &&
+           json_is_true(json_object_get(row, "reached")) &&
+           json_is_true(json_object_get(row, "data"));
+}
+
+/* All ranks here, which mpirun is told by name. */
+static void test_here(void)
+{
+    const cli_answer *a = cli(RUN "--dry-run --json --hosts %s:3", here);
+    tap_ok(a->status == 0 && is_host(host_at(a, 0), here, 3),
+           "--dry-run starts ranks that look around");
+    if (a->status != 0)
+        cli_show(a);
+    char *words = json_dumps(json_object_get(a->json, "launch"), 0);
+    tap_ok(words && strstr(words, "\"--host\"") && strstr(words, "\"-x\""),
+           "and shows the launch");
+    free(words);
+}
+
+/* A Slurm allocation: mpirun reads it by itself. */
+static void test_slurm(void)
+{
+    setenv("SLURM_JOB_NODELIST", here, 1);
+    const cli_answer *a = cli(RUN "--dry-run --json");
+    tap_ok(a->status == 0 && is_host(host_at(a, 0), here, 3),
+           "in an allocation no host is named, and all are looked at");
+    if (a->status != 0)
+        cli_show(a);
+    char *words = json_dumps(json_object_get(a->json, "launch"), 0);
+    tap_ok(words && !strstr(words, "\"--host\""), "mpirun knows them");
+    free(words);
+    unsetenv("SLURM_JOB_NODELIST");
+}
+
+/* ---- two hosts ---- */
+
+static char a_host[32], b_host[32];
+
+/* As a command of host A. */
+static const cli_answer *on_a(const char *words)
+{
+    setenv("B", cli_env("FS_BUILDDIR", "."), 1);
+    return cli("--version >/dev/null; ip netns exec %s unshare --uts --ipc sh "
+               "-c 'hostname %s; exec \"$B/flowsearch\" %s --db "
+               "\"$D/test.db\"'",
+               a_host, a_host, words);
+}
+
+static const char *digest_of(const cli_answer *a)
+{
+    const char *text =
+        json_string_value(json_object_get(a->json, "weights_digest"));
+    return text ? text : "";
+}
+
+static int make_hosts(void)
+{
+    char words[256];
+    snprintf(a_host, sizeof a_host, "fsa%d", (int)getpid() % 100000);
+    snprintf(b_host, sizeof b_host, "fsb%d", (int)getpid() % 100000);
+    snprintf(words, sizeof words,
+             "sh \"$S/tests/two_hosts.sh\" make %s %s 2>/dev/null", a_host,
+             b_host);
+    return shell(words);
+}
+
+static void remove_hosts(void)
+{
+    char words[256];
+    snprintf(words, sizeof words, "sh \"$S/tests/two_hosts.sh\" remove %s %s",
+             a_host, b_host);
+    shell(words);
+}
+
+static void test_two(void)
+{
+    char words[600], usual[32];
+    snprintf(usual, sizeof usual, "%s", digest_of(cli(RUN "--json")));
+    snprintf(words, sizeof words, RUN "--dry-run --json --hosts %s:1,%s:2",
+             a_host, b_host);
+    const cli_answer *a = on_a(words);
+    tap_ok(a->status == 0 && is_host(host_at(a, 0), a_host, 1) &&
+               is_host(host_at(a, 1), b_host, 2),
+           "one rank on a host, two on the other: both are fit");
+    if (a->status != 0)
+        cli_show(a);
+    snprintf(words, sizeof words, RUN "--json --hosts %s:1,%s:2", a_host,
+             b_host);
+    a = on_a(words);
+    tap_ok(a->status == 0, "they train");
+    tap_equal_text(digest_of(a), usual, "to the bits of one host");
+    if (a->status != 0)
+        cli_show(a);
+    snprintf(words, sizeof words,
+             "printf '%s slots=2\\n%s slots=1 # less\\n' >\"$D/h\"", a_host,
+             b_host);
+    shell(words);
+    a = on_a(RUN "--json --hostfile \"$D/h\"");
+    tap_ok(a->status == 0 && strcmp(digest_of(a), usual) == 0,
+           "dealt otherwise, by a file, likewise");
+}
+
+static void test_unfit(void)
+{
+    char words[900], text[64], mount[1200];
+    snprintf(words, sizeof words, RUN "--dry-run --json --hosts %s:1,%s:2",
+             a_host, b_host);
+    setenv("FS_DOWN", b_host, 1);
+    snprintf(text, sizeof text, "host %s: not reached", b_host);
+    tap_ok(says(on_a(words), 3, text), "a host that is down is named");
+    unsetenv("FS_DOWN");
+    snprintf(mount, sizeof mount, "--bind %s/q.json %s/p.json", cli_scratch,
+             cli_scratch);
+    setenv("FS_MOUNT", mount, 1);
+    snprintf(text, sizeof text, "host %s: ", b_host);
+    const cli_answer *a = on_a(words);
+    tap_ok(says(a, 2, text) && strstr(a->err, "was checked before"),
+           "a host with another plan is named");
+    snprintf(words, sizeof words, RUN "--json --hosts %s:1,%s:2", a_host,
+             b_host);
+    tap_ok(says(on_a(words), 2, "was checked before"), "and does not train it");
+    snprintf(mount, sizeof mount, "-t tmpfs none %s/data", cli_scratch);
+    setenv("FS_MOUNT", mount, 1);
+    snprintf(words, sizeof words,
+             "run \"$D/p.json\" --data \"$D/data/x.csv\" --dry-run --json "
+             "--hosts %s:1,%s:2",
+             a_host, b_host);
+    a = on_a(words);
+    tap_ok(says(a, 2, text) && strstr(a->err, "x.csv"),
+           "a host without the data is named");
+    unsetenv("FS_MOUNT");
+    tap_equal_int(on_a(words)->status, 0, "which it has otherwise");
+}
+
+/* A rank on the other host, whose record is its own. */
+static void test_killed(void)
+{
+    char words[600];
+    snprintf(words, sizeof words, RUN "--json --hosts %s:1,%s:2", a_host,
+             b_host);
+    setenv("FLOWSEARCH_FAILPOINT", "step:2=kill9@2", 1);
+    const cli_answer *a = on_a(words);
+    unsetenv("FLOWSEARCH_FAILPOINT");
+    const char *fault = json_string_value(json_object_get(a->json, "fault"));
+    tap_ok(a->status == 3 && fault && strcmp(fault, "killed") == 0,
+           "a rank that is killed there ends the job, as killed");
+    if (a->status != 3)
+        cli_show(a);
+}
+
+int main(void)
+{
+    cli_begin_scratch("cli_hosts");
+    gethostname(here, sizeof here - 1);
+    const cli_answer *a = cli("plan " MLP " --cluster local --ranks 3 --dp 3 "
+                              "--batch 12 -o \"$D/p.json\"");
+    tap_ok(a->status == 0, "a plan for three ranks");
+    cli("plan " MLP " --cluster local --ranks 3 --tp 3 --batch 12 "
+        "-o \"$D/q.json\"");
+    shell("mkdir \"$D/data\" && awk 'BEGIN { for (k = 0; k < 17; k++) printf "
+          "\"c%d%s\", k, k < 16 ? \",\" : \"\\n\"; for (i = 0; i < 48; i++) { "
+          "for "
+          "(k = 0; k < 16; k++) printf \"%g,\", (i * k) % 7; print i % 4 } }' "
+          ">\"$D/data/x.csv\"");
+    test_refused();
+    test_here();
+    test_slurm();
+    if (make_hosts()) {
+        char agent[600];
+        snprintf(agent, sizeof agent, "%s/tests/rsh_namespace.sh",
+                 cli_env("FS_SRCDIR", "."));
+        setenv("OMPI_MCA_plm_rsh_agent", agent, 1);
+        setenv("OMPI_MCA_oob_tcp_if_include", "10.77.9.0/24", 1);
+        setenv("OMPI_MCA_btl_tcp_if_include", "10.77.9.0/24", 1);
+        test_two();
+        test_unfit();
+        test_killed();
+    } else {
+        tap_skip("network namespaces cannot be made here", "two hosts");
+    }
+    remove_hosts();
+    cli_end_scratch();
+    return tap_done();
+}
