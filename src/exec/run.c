@@ -284,15 +284,15 @@ static void complete(exec_rank *rank, int32_t stream, int32_t task)
 /* ---- a stream's turn ---- */
 
 /* Progresses it as long as there is something to do, for a link takes a part of
- * what has come at a time (of TCP 128 KiB), and the next kernel may take long.
- * A poll that finds nothing takes well under a microsecond: what takes longer
- * did work on bytes. */
+ * what has come at a time (of TCP 128 KiB), and the next kernel may take long;
+ * but not for ever, for others wait for that kernel. A poll that finds nothing
+ * takes well under a microsecond: what takes longer did work on bytes. */
 static bool poll_transfer(exec_rank *rank, int32_t stream, exec_task *t,
                           bool *moved)
 {
-    enum { QUIET_NS = 2000 };
+    enum { QUIET_NS = 2000, MOST_POLLS = 64 };
     bool done = false, busy = true;
-    while (busy && !done) {
+    for (int i = 0; i < MOST_POLLS && busy && !done; i++) {
         const int64_t start = own_now_ns(rank);
         busy = false;
         done = exec_transfer_poll(t->transfer, &busy);
