@@ -3,7 +3,7 @@
 
     bench_exec.py SOURCES BUILD
 
-BENCH_EXEC: which parts (all): torch matmul act. BENCH_NETWORKS: a pattern of
+BENCH_EXEC: which parts (all): torch matmul act overlap. BENCH_NETWORKS: a pattern of
 the networks of `torch`. BENCH_ROUNDS: how often each is measured in turn (3).
 BENCH_TORCH: the Python that has PyTorch (BUILD/bench-torch/bin/python, else
 python3); what is missing is said with how to install it, and left out.
@@ -293,7 +293,48 @@ def act(b):
            "the kernels' own is left out.")
 
 
-PARTS = {"torch": torch, "matmul": matmul, "act": act}
+# ---- overlap ----
+
+LEAST_OVERLAP = 0.9
+RATES = ("2gbit", "4gbit")
+LAYERS = 100  # their backward takes longer than the all-reduce
+TCP = ("--mca btl tcp,self --mca btl_tcp_if_include lo "
+       "--mca oob_tcp_if_include lo")
+
+
+def overlap(b):
+    """Two ranks in a network namespace of their own, whose loopback is slow."""
+    mpirun = os.environ.get("MPIRUN", "mpirun")
+    rows = []
+    for rate in RATES:
+        told = subprocess.run(
+            ["unshare", "-n", "sh", "-c",
+             f"ip link set lo up && tc qdisc add dev lo root tbf rate {rate} "
+             f"burst 1mb limit 64mb && exec {mpirun} -n 2 --bind-to core {TCP} "
+             f"{b.build}/tests/bench_overlap 240 512 {LAYERS}"],
+            env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+            check=True, stdout=subprocess.PIPE, text=True, timeout=300).stdout
+        turns = [list(map(float, line.split())) for line in told.splitlines()]
+        reduce, step, both = zip(*turns)
+        alone = statistics.median(reduce)
+        ratio = (alone + min(step) - min(both)) / min(alone, min(step))
+        rows.append([rate] + [
+            f"{1e3 * min(t):.0f}-{1e3 * max(t):.0f}"
+            for t in (reduce, step, both)] +
+            [f"{ratio:.2f}", say_verdict(ratio, LEAST_OVERLAP)])
+    b.show("An all-reduce of 16 MB hidden behind kernels", "overlap",
+           v.table(["loopback", "all-reduce, ms", "step without it, ms",
+                    "step with it, ms", "ratio",
+                    f">= {LEAST_OVERLAP}"], rows) +
+           "\n\nTwo ranks on two cores, TCP in a private network namespace "
+           "limited by `tc tbf`; both directions share the rate. Ratio: "
+           "(all-reduce + step without it - step with it) / the lesser of the "
+           "first two; of steps the least of turns, of the all-reduce the "
+           "median.")
+
+
+PARTS = {"torch": torch, "matmul": matmul, "act": act, "overlap": overlap}
 
 
 def processor():

@@ -17,6 +17,8 @@ typedef struct trial {
     ir_dtype dtype;
     plan_exchange x;
     int32_t first_giver, first_taker;
+    exec_algorithm algorithm;
+    bool exact; /* whole numbers: sums do not depend on their order */
 } trial;
 
 /* What the giver at `at` holds of element e: partial values differ by position,
@@ -29,7 +31,7 @@ static double held_value(const trial *t, const int32_t *at, int64_t e)
             key = fs_mix(key ^ (uint64_t)(at[a] + 1) << (8 * a));
     double unit = fs_draw_unit(key, (uint64_t)e);
     bool whole = t->dtype == IR_I32 || t->dtype == IR_I64;
-    return whole ? floor(unit * 2000.0) - 1000.0 : unit - 0.5;
+    return whole || t->exact ? floor(unit * 2000.0) - 1000.0 : unit - 0.5;
 }
 
 static void store(ir_dtype dtype, void *at, int64_t i, double value)
@@ -227,7 +229,8 @@ static int64_t run_trial(exec_world *world, const trial *t, int32_t tag)
                                      .takes_at = takes_at,
                                      .first_giver = t->first_giver,
                                      .first_taker = t->first_taker,
-                                     .tag = tag};
+                                     .tag = tag,
+                                     .algorithm = t->algorithm};
     const int64_t bytes = fill_piece(t, false, takes_at, NULL, NULL);
     const int64_t room = fill_piece(t, true, 0, NULL, NULL) +
                          fill_piece(t, false, 0, NULL, NULL);
@@ -240,6 +243,7 @@ static int64_t run_trial(exec_world *world, const trial *t, int32_t tag)
     int64_t wrong = 1;
     if (exec_transfer_make(world, &spec, arena, &err, &transfer) == FS_OK) {
         FS_ASSERT(exec_transfer_scratch(transfer) <= reserved);
+        exec_transfer_join(transfer);
         for (int again = 0; again < 2; again++) {
             memset(out, 0xa5, (size_t)room);
             run_transfer(transfer, in, out, scratch, reserved);
@@ -388,8 +392,113 @@ static void test_big(exec_world *world)
     ranks_ok(world, wrong, "pieces of megabytes arrive whole");
 }
 
+/* ---- algorithms ---- */
+
+/* Hosts of 1 to 4 ranks, not in a row. */
+static void draw_hosts(exec_world *world, uint64_t *seed, int32_t *host)
+{
+    const int32_t n = 1 + (int32_t)fs_rand_below(seed, world->size);
+    for (int32_t r = 0; r < world->size; r++)
+        host[r] = (int32_t)fs_rand_below(seed, n);
+}
+
+/* All-reduces among all ranks, or along an axis of theirs: of few elements, of
+ * odd numbers of them, of a chunk and one more or less, of many chunks. */
+static void draw_all_reduce(uint64_t *seed, int32_t size, trial *t)
+{
+    static const int64_t counts[] = {1,     7,     40,    1000,
+                                     32767, 65536, 65537, 131073};
+    static const ir_dtype dtypes[] = {IR_F32, IR_F64, IR_I32,
+                                      IR_I64, IR_F16, IR_BF16};
+    const ir_sbp_kind partial = IR_PSUM + (ir_sbp_kind)fs_rand_below(seed, 3);
+    const bool big = fs_rand_below(seed, 10) == 0;
+    t->dtype = dtypes[fs_rand_below(seed, 6)];
+    t->x.shape.rank = 1;
+    t->x.shape.dim[0] = counts[fs_rand_below(seed, big ? 8 : 4)] +
+                        (big ? 0 : fs_rand_below(seed, 50));
+    draw_mesh(seed, size, &t->x.from_mesh);
+    t->x.to_mesh = t->x.from_mesh;
+    for (int32_t a = 0; a < t->x.from_mesh.n; a++) {
+        const bool reduced = a == 0 || fs_rand_below(seed, 2);
+        t->x.from.at[a] =
+            reduced ? (ir_sbp){.kind = (uint8_t)partial} : IR_SBP_B;
+        t->x.to.at[a] = IR_SBP_B;
+    }
+}
+
+static void test_algorithm(exec_world *world, uint64_t seed,
+                           exec_algorithm algorithm)
+{
+    int32_t *const hosts = world->host;
+    int32_t host[16];
+    int64_t wrong = 0;
+    for (int32_t k = 0; k < 20; k++) {
+        trial t = {.algorithm = algorithm, .exact = true};
+        draw_all_reduce(&seed, world->size, &t);
+        draw_hosts(world, &seed, host);
+        world->host = k % 4 ? host : NULL;
+        const int64_t bad = run_trial(world, &t, 5 + k % 2);
+        if (bad)
+            say_wrong(&t, k);
+        wrong += bad;
+    }
+    world->host = hosts;
+    ranks_ok(world, wrong, "%s: all-reduces give what they should",
+             exec_algorithm_name(algorithm));
+}
+
+/* Sums that are rounded: the same on every member, and every time. */
+static void test_same_bits(exec_world *world, exec_algorithm algorithm)
+{
+    enum { COUNT = 70001 };
+    const trial t = {.dtype = IR_F32,
+                     .x = {.shape = {1, {COUNT}},
+                           .from_mesh = {1, {world->size}},
+                           .to_mesh = {1, {world->size}},
+                           .from = {{IR_SBP_P}},
+                           .to = {{IR_SBP_B}}}};
+    fs_arena *arena = fs_arena_create();
+    fs_err err = {0};
+    const exec_transfer_spec spec = {.exchange = &t.x,
+                                     .dtype = t.dtype,
+                                     .gives_at = world->rank,
+                                     .takes_at = world->rank,
+                                     .tag = 7,
+                                     .algorithm = algorithm};
+    exec_transfer *transfer = NULL;
+    float *in = fs_new(arena, float, COUNT), *out = fs_new(arena, float, COUNT);
+    float *first = fs_new(arena, float, COUNT);
+    char *scratch = fs_new(arena, char, reserved_bytes(&t));
+    int64_t wrong = 0;
+    fill_piece(&t, true, world->rank, hold_element, in);
+    FS_ASSERT(exec_transfer_make(world, &spec, arena, &err, &transfer) ==
+              FS_OK);
+    exec_transfer_join(transfer);
+    for (int again = 0; again < 5; again++) {
+        run_transfer(transfer, in, out, scratch, reserved_bytes(&t));
+        if (again == 0) {
+            memcpy(first, out, sizeof *out * COUNT);
+            exec_world_bcast(world, first, sizeof *out * COUNT, 0);
+        }
+        wrong += memcmp(first, out, sizeof *out * COUNT) != 0;
+    }
+    exec_transfer_release(transfer);
+    fs_arena_destroy(arena);
+    ranks_ok(world, wrong, "%s: rounded sums have the same bits every time",
+             exec_algorithm_name(algorithm));
+}
+
+static void test_algorithms(exec_world *world, uint64_t seed)
+{
+    for (int a = 0; a < EXEC_ALGORITHMS; a++) {
+        test_algorithm(world, seed + (uint64_t)a, (exec_algorithm)a);
+        test_same_bits(world, (exec_algorithm)a);
+    }
+}
+
 static void run_all(exec_world *world, uint64_t seed)
 {
+    test_algorithms(world, seed);
     test_exchanges(world, seed, draw_within, "on one mesh");
     test_exchanges(world, seed, draw_across, "to another mesh");
     test_big(world);
@@ -399,12 +508,16 @@ static void run_all(exec_world *world, uint64_t seed)
 
 static void run_thread(exec_world *world, void *ctx)
 {
-    run_all(world, *(const uint64_t *)ctx);
+    const uint64_t seed = *(const uint64_t *)ctx;
+    if ((world->size & (world->size - 1)) == 0)
+        run_all(world, seed);
+    else
+        test_algorithms(world, seed);
 }
 
 static void test_threads(uint64_t seed)
 {
-    for (int32_t n = 2; n <= 8; n *= 2) {
+    for (int32_t n = 2; n <= 9; n++) {
         fs_err err = {0};
         printf("# %d threads\n", n);
         tap_ok(exec_world_threads(n, run_thread, &seed, &err) == FS_OK,

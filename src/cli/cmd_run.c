@@ -16,6 +16,7 @@
 #include "cli/residuals.h"
 #include "cli/supervise.h"
 #include "cli/tuning.h"
+#include "exec/algorithms.h"
 #include "exec/exec.h"
 #include "exec/recorder.h"
 #include "hw/samples.h"
@@ -135,6 +136,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
         .weights = c->args.weights,
         .seed = cli_seed(c, &p->model.origin),
         .kernels = c->args.kernels ? c->args.kernels : "auto",
+        .collectives = c->args.collectives,
         .tuning = &tuning,
         .stall_s = stall_seconds(),
         .warmup = steps > 4 ? 2 : 0,
@@ -526,7 +528,7 @@ static const char *const *rank_words(cli *c)
     const cli_args *a = &c->args;
     const char **words =
         fs_new(c->arena, const char *,
-               16 + CLI_DATA_WORDS + CLI_TUNING_WORDS + CLI_CHECKPOINT_WORDS);
+               18 + CLI_DATA_WORDS + CLI_TUNING_WORDS + CLI_CHECKPOINT_WORDS);
     int n = 0;
     words[n++] = "run";
     words[n++] = a->operands[0];
@@ -539,6 +541,8 @@ static const char *const *rank_words(cli *c)
             fs_printf(c->arena, "%lld", (long long)a->seed));
     if (a->kernels)
         add(words, &n, "--kernels", a->kernels);
+    if (a->collectives)
+        add(words, &n, "--collectives", a->collectives);
     if (a->scalars)
         add(words, &n, "--scalars", a->scalars);
     n += cli_run_data_words(c, words + n);
@@ -607,12 +611,27 @@ static fs_status prove(cli *c, const cli_plan *p)
     return FS_OK;
 }
 
+static fs_status check_collectives(cli *c)
+{
+    const char *said = c->args.collectives;
+    fs_text names = {.arena = c->arena};
+    exec_algorithm found;
+    if (!said || exec_algorithm_find(said, &found))
+        return FS_OK;
+    for (int i = 0; i < EXEC_ALGORITHMS; i++)
+        fs_text_add(&names, "%s%s", i ? ", " : "",
+                    exec_algorithm_name((exec_algorithm)i));
+    return fs_fail(&c->err, FS_INVALID,
+                   "--collectives %s is unknown; there are %s", said, names.at);
+}
+
 /* Everything that can be wrong with the input is found before a rank starts. */
 static fs_status check_all(cli *c, const cli_plan *p)
 {
     FS_TRY(check_backend(c));
     FS_TRY(cli_check_faults(c));
     FS_TRY(cli_check_kernels(c));
+    FS_TRY(check_collectives(c));
     FS_TRY(cli_check_tuning(c, p->model.origin.optimizer, " (the plan's)"));
     FS_TRY(prove(c, p));
     FS_TRY(check_host(c, p));

@@ -34,6 +34,12 @@ static fs_status check_world(const exec_world *world, const plan *p,
     return FS_OK;
 }
 
+static const char *collectives_of(const exec_options *options)
+{
+    return options->collectives ? options->collectives
+                                : exec_algorithm_name(EXEC_direct);
+}
+
 /* What decides the result beside the plan. */
 static uint64_t digest_settings(const exec_data *data,
                                 const exec_options *options)
@@ -47,7 +53,8 @@ static uint64_t digest_settings(const exec_data *data,
         memcpy(values, said, sizeof values);
     }
     digest = fs_hash(digest, values, sizeof values);
-    return fs_hash_text(digest, options->kernels ? options->kernels : "");
+    digest = fs_hash_text(digest, options->kernels ? options->kernels : "");
+    return fs_hash_text(digest, collectives_of(options));
 }
 
 /* The first rank that has this digest. */
@@ -89,7 +96,8 @@ static fs_status compare_plans(exec_world *world, const plan *p,
     if (low[2] != high[2])
         return fs_fail(err, FS_INVALID,
                        "the ranks do not train with the same data, seed, "
-                       "kernels, learning rate and weight decay");
+                       "kernels, collectives, learning rate and weight "
+                       "decay");
     return FS_OK;
 }
 
@@ -247,6 +255,7 @@ fs_status exec_run(exec_world *world, const ir_graph *graph,
     if (status == FS_OK)
         status = exec_saver_open(&rank, data->digest, err, &rank.saver);
     if (status == FS_OK) {
+        exec_rank_join(&rank);
         exec_rank_plan_losses(&rank);
         exec_world_barrier(world);
         exec_rank_plan_stop(&rank);

@@ -49,6 +49,8 @@ typedef struct exec_options {
     const char *weights;       /* first values: weights.h; NULL: drawn */
     uint64_t seed;
     const char *kernels;            /* "auto", "reference" */
+    const char *collectives;        /* a row of exec/algorithms.def; NULL: the
+                                       first */
     const ir_train_options *tuning; /* values of the optimizer's in the place
                                        of the graph's, NAN: its own; NULL: all
                                        its own */

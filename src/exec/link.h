@@ -10,6 +10,7 @@
 #include <mpi.h>
 
 struct exec_world;
+struct exec_group;
 struct exec_post;
 
 /* A message in flight. */
@@ -25,6 +26,14 @@ typedef struct exec_layout {
     int count;
     bool own_type;
 } exec_layout;
+
+typedef struct exec_reduction {
+    ir_sbp_kind kind; /* one of the P kinds */
+    ir_dtype dtype;
+    const void *in;
+    void *out;
+    int64_t count; /* below 2^31 */
+} exec_reduction;
 
 typedef struct exec_link {
     void (*prepare)(struct exec_world *world, exec_layout *layout);
@@ -42,6 +51,15 @@ typedef struct exec_link {
      * many. */
     int (*poll)(struct exec_world *world, int n, exec_request *request,
                 int *index);
+    /* MPI's own all-reduce, a request like a message; NULL: there is none. May
+     * values of the dtype be reduced so? `join`: of the group of these ranks,
+     * once for all transfers among them; they come to it together. `in` and
+     * `out` do not overlap. */
+    bool (*reduces)(ir_dtype dtype);
+    struct exec_group *(*join)(struct exec_world *world, int32_t n,
+                               const int32_t *rank);
+    void (*all_reduce)(struct exec_world *world, const struct exec_group *group,
+                       const exec_reduction *reduction, exec_request *request);
     /* All ranks together. `kind` is one of the P kinds. */
     void (*reduce)(struct exec_world *world, ir_sbp_kind kind, ir_dtype dtype,
                    void *data, int64_t count);
@@ -53,6 +71,8 @@ typedef struct exec_link {
 } exec_link;
 
 extern const exec_link exec_link_mpi, exec_link_local;
+/* Frees the groups; before MPI ends. */
+void exec_link_leave(struct exec_world *world);
 
 /* Flat bytes from their base on. */
 exec_layout exec_layout_flat(struct exec_world *world, int64_t bytes);

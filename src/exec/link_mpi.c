@@ -3,6 +3,8 @@
 #include "exec/world.h"
 
 #include <limits.h>
+#include <stdlib.h>
+#include <string.h>
 
 _Static_assert(sizeof(exec_request) == sizeof(MPI_Request),
                "an array of requests is one of MPI's");
@@ -98,12 +100,75 @@ static MPI_Datatype type_of(ir_dtype dtype)
     }
 }
 
+static MPI_Op op_of(ir_sbp_kind kind)
+{
+    return kind == IR_PMAX ? MPI_MAX : kind == IR_PMIN ? MPI_MIN : MPI_SUM;
+}
+
+/* ---- MPI's own all-reduce among some ranks ---- */
+
+struct exec_group {
+    MPI_Comm comm;
+    int32_t n, *rank;
+    struct exec_group *next;
+};
+
+static bool mpi_reduces(ir_dtype dtype)
+{
+    return dtype == IR_F32 || dtype == IR_F64 || dtype == IR_I32 ||
+           dtype == IR_I64;
+}
+
+static struct exec_group *mpi_join(exec_world *world, int32_t n,
+                                   const int32_t *rank)
+{
+    struct exec_group *g = world->groups;
+    MPI_Group all, some;
+    while (g && (g->n != n || memcmp(g->rank, rank, (size_t)n * sizeof *rank)))
+        g = g->next;
+    if (g)
+        return g;
+    g = exec_world_alloc(world, 1, sizeof *g, "a group");
+    g->rank = exec_world_alloc(world, (size_t)n, sizeof *rank, "a group");
+    memcpy(g->rank, rank, (size_t)n * sizeof *rank);
+    g->n = n;
+    CALL(world, MPI_Comm_group(world->comm, &all));
+    CALL(world, MPI_Group_incl(all, n, g->rank, &some));
+    CALL(world,
+         MPI_Comm_create_group(world->comm, some, EXEC_TAG_GROUP, &g->comm));
+    MPI_Comm_set_errhandler(g->comm, MPI_ERRORS_RETURN);
+    MPI_Group_free(&some);
+    MPI_Group_free(&all);
+    g->next = world->groups;
+    world->groups = g;
+    return g;
+}
+
+void exec_link_leave(exec_world *world)
+{
+    struct exec_group *next;
+    for (struct exec_group *g = world->groups; g; g = next) {
+        next = g->next;
+        MPI_Comm_free(&g->comm);
+        free(g->rank);
+        free(g);
+    }
+    world->groups = NULL;
+}
+
+static void mpi_all_reduce(exec_world *world, const struct exec_group *group,
+                           const exec_reduction *r, exec_request *request)
+{
+    CALL(world, MPI_Iallreduce(r->in, r->out, (int)r->count, type_of(r->dtype),
+                               op_of(r->kind), group->comm, &request->mpi));
+}
+
+/* ---- all ranks ---- */
+
 static void mpi_reduce(exec_world *world, ir_sbp_kind kind, ir_dtype dtype,
                        void *data, int64_t count)
 {
-    const MPI_Op op = kind == IR_PMAX   ? MPI_MAX
-                      : kind == IR_PMIN ? MPI_MIN
-                                        : MPI_SUM;
+    const MPI_Op op = op_of(kind);
     const int64_t part = 1 << 24, bytes = ir_dtype_bytes(dtype);
     for (int64_t at = 0; at < count; at += part) {
         int n = (int)(count - at < part ? count - at : part);
@@ -139,6 +204,9 @@ const exec_link exec_link_mpi = {.prepare = mpi_prepare,
                                  .recv = mpi_recv,
                                  .none = {.mpi = MPI_REQUEST_NULL},
                                  .poll = mpi_poll,
+                                 .reduces = mpi_reduces,
+                                 .join = mpi_join,
+                                 .all_reduce = mpi_all_reduce,
                                  .reduce = mpi_reduce,
                                  .bcast = mpi_bcast,
                                  .barrier = mpi_barrier,

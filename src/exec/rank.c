@@ -115,6 +115,15 @@ static void prepare_load(exec_rank *rank, const exec_data *data, exec_task *t)
 
 /* ---- BOX, SEND, RECV ---- */
 
+/* Its name was compared with the table before. */
+static exec_algorithm algorithm_of(const exec_rank *rank)
+{
+    exec_algorithm algorithm = EXEC_direct;
+    if (rank->options->collectives)
+        exec_algorithm_find(rank->options->collectives, &algorithm);
+    return algorithm;
+}
+
 static fs_status make_transfer(exec_rank *rank, exec_task *t,
                                const plan_exchange *x, const plan_stage *from,
                                const plan_stage *to, fs_err *err)
@@ -129,6 +138,7 @@ static fs_status make_transfer(exec_rank *rank, exec_task *t,
         .takes_at = takes ? me - to->first_device : -1,
         .first_giver = from->first_device,
         .first_taker = to->first_device,
+        .algorithm = algorithm_of(rank),
         .tag = 1 + (t->task->kind == PLAN_BOX
                         ? t->task->comm
                         : rank->plan->n_comms + t->task->channel)};
@@ -315,6 +325,13 @@ fs_status exec_rank_open(exec_rank *rank, const exec_data *data, fs_err *err)
     exec_rank_place_variables(rank);
     rank->state_bytes += (int64_t)fs_arena_bytes(arena);
     return FS_OK;
+}
+
+void exec_rank_join(exec_rank *rank)
+{
+    for (int32_t i = 0; i < rank->role->n_tasks; i++)
+        if (rank->tasks[i].transfer)
+            exec_transfer_join(rank->tasks[i].transfer);
 }
 
 int64_t exec_rank_workspace(const exec_rank *rank)

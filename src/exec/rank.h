@@ -111,6 +111,8 @@ fs_status exec_rank_begin(exec_world *world, const ir_graph *graph,
                           fs_arena *arena, fs_err *err, exec_rank *out);
 /* Places variables unless they were restored, prepares every task. */
 fs_status exec_rank_open(exec_rank *rank, const exec_data *data, fs_err *err);
+/* Once all ranks are open. */
+void exec_rank_join(exec_rank *rank);
 void exec_rank_close(exec_rank *rank);
 /* Beside the arena: the state of the runtime, the workspace of its kernels, and
  * what libraries (packed operands, kernels made at run time, message buffers)

@@ -283,6 +283,27 @@ static void complete(exec_rank *rank, int32_t stream, int32_t task)
 
 /* ---- a stream's turn ---- */
 
+/* Progresses it as long as there is something to do, for a link takes a part of
+ * what has come at a time (of TCP 128 KiB), and the next kernel may take long;
+ * but not for ever, for others wait for that kernel. A poll that finds nothing
+ * takes well under a microsecond: what takes longer did work on bytes. */
+static bool poll_transfer(exec_rank *rank, int32_t stream, exec_task *t,
+                          bool *moved)
+{
+    enum { QUIET_NS = 2000, MOST_POLLS = 64 };
+    bool done = false, busy = true;
+    for (int i = 0; i < MOST_POLLS && busy && !done; i++) {
+        const int64_t start = own_now_ns(rank);
+        busy = false;
+        done = exec_transfer_poll(t->transfer, &busy);
+        const int64_t spent = own_now_ns(rank) - start;
+        busy |= spent > QUIET_NS;
+        rank->flight[stream].busy_ns += busy ? spent : 0;
+        *moved |= busy;
+    }
+    return done;
+}
+
 /* Looks after a task in flight; true when it has completed. */
 static bool poll_flight(exec_rank *rank, int32_t stream, exec_task *t,
                         bool *moved)
@@ -296,17 +317,7 @@ static bool poll_flight(exec_rank *rank, int32_t stream, exec_task *t,
                             exec_loader_error(rank->loader)->text);
         return state == EXEC_JOB_DONE;
     }
-    /* A poll that finds nothing takes well under a microsecond: what takes
-     * longer did work on bytes. */
-    int64_t start = own_now_ns(rank);
-    bool busy = false;
-    bool done = exec_transfer_poll(t->transfer, &busy);
-    int64_t spent = own_now_ns(rank) - start;
-    if (busy || spent > 2000) {
-        rank->flight[stream].busy_ns += spent;
-        *moved = true;
-    }
-    return done;
+    return poll_transfer(rank, stream, t, moved);
 }
 
 /* Of a run with failpoints, before anything of the firing is done but its

@@ -1,90 +1,60 @@
 #include "config.h"
 #include "exec/transfer.h"
 
+#include "exec/messages.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL_BYTES = 64 };
-
-/* What goes to, or comes from, one rank. */
-typedef struct message {
-    exec_layout layout;
-    int32_t rank;
-} message;
-
-/* A contribution's place among those to its box. */
-typedef struct turn {
-    bool first, last;
-    int64_t low_at; /* of its box in the lower halves */
-} turn;
-
-/* Messages of a round, and what stays on this rank. A round either moves bytes
- * to where they belong, or folds what comes in. */
-typedef struct round {
-    ir_sbp_kind folds; /* IR_B: nothing */
-    int32_t n_out, n_in;
-    message *out; /* parts of what this rank gives */
-    message *in;  /* parts of what it is to have; when it folds, in order,
-                     itself among them */
-    int32_t own;  /* in[own] is this rank's, out[own_out] the bytes; or -1 */
-    int32_t own_out;
-    turn *turn; /* [n_in] */
-    int64_t largest;
-    int64_t low_bytes; /* lower halves of sums of 16-bit floats; 0: none */
-} round;
-
-typedef enum phase { IDLE, REDUCING, MOVING } phase;
+enum {
+    SMALL_BYTES = 64,
+    /* A part of an all-reduce is on its way while the one before it is folded.
+     * By TCP 16 MB take 16 ms of the ranks' time in chunks of 256 KiB, 11 ms in
+     * chunks of 1 MiB, 10.5 ms in chunks of 2; more than so many of them make
+     * polling slow. */
+    CHUNK_BYTES = 1 << 20,
+    MOST_CHUNKS = 64
+};
 
 struct exec_transfer {
     exec_world *world;
     ir_dtype dtype;
     int tag;
+    ir_sbp_kind folds; /* IR_B: nothing */
     ir_sbp_kind fills; /* whose neutral element nobody gives; IR_B: none */
     int64_t out_bytes;
-    int32_t n_rounds;
-    round rounds[2]; /* the second gives what the first has left in `out` */
-    bool small;      /* contributions have receive buffers of their own */
+    exec_messages m;
+    bool small; /* contributions have receive buffers of their own */
     char *small_room;
+    int32_t n_members; /* who reduce as MPI does; 0: by messages */
+    int32_t *member;   /* [n_members] ranks */
+    struct exec_group *group;
 
-    phase phase;
-    int32_t at; /* round */
+    bool busy;
     const char *in;
     char *out;
     char *slots, *low;
-    int32_t n_slots;
-    bool *slot_full;
-    int32_t folded, asked; /* contributions folded; asked for */
-    exec_request *request; /* slots first, then what is sent */
+    int32_t n_slots, slots_asked, slots_done;
+    int32_t asked, done;   /* takes */
+    int32_t posted, given; /* sends; complete but for later ones */
+    bool *arrived, *sent;
+    int32_t n_open; /* requests in flight; of[] tells whose they are: take i,
+                       or send -1 - i */
+    exec_request *request;
+    int32_t *of;
     int *index;
-    int32_t n_request, n_open;
 };
 
 /* ---- preparing ---- */
 
-static message make_message(exec_world *world, const ir_piece *box,
-                            const ir_piece *holder, int64_t element,
-                            int32_t rank)
+static exec_layout layout_of(exec_world *world, const ir_piece *box,
+                             const ir_piece *holder, int64_t element,
+                             int32_t rank)
 {
-    message m = {.rank = rank};
-    m.layout.part = exec_part_of(box, holder, element);
+    exec_layout layout = {.part = exec_part_of(box, holder, element)};
     if (rank != world->rank && world->link)
-        world->link->prepare(world, &m.layout);
-    return m;
-}
-
-static void list_out(exec_transfer *t, round *r, const plan_shares *shares,
-                     const ir_piece *holder, int32_t first_rank,
-                     fs_arena *arena)
-{
-    r->out = fs_new(arena, message, shares->n);
-    r->n_out = shares->n;
-    for (int32_t i = 0; i < shares->n; i++) {
-        const int32_t rank = first_rank + shares->at[i].position;
-        r->out[i] = make_message(t->world, &shares->at[i].box, holder,
-                                 ir_dtype_bytes(t->dtype), rank);
-        if (rank == t->world->rank)
-            r->own_out = i;
-    }
+        world->link->prepare(world, &layout);
+    return layout;
 }
 
 static bool same_box(const ir_piece *a, const ir_piece *b)
@@ -95,46 +65,22 @@ static bool same_box(const ir_piece *a, const ir_piece *b)
 }
 
 /* Which contributions go to the same box as which. */
-static void list_boxes(const exec_transfer *t, round *r,
-                       const plan_shares *shares)
+static void list_boxes(exec_transfer *t, const plan_shares *shares)
 {
-    const bool wide = r->folds == IR_PSUM && ir_dtype_bytes(t->dtype) == 2;
-    for (int32_t i = 0; i < r->n_in; i++) {
-        r->turn[i] = (turn){true, true, r->low_bytes};
-        for (int32_t k = 0; k < i && r->folds != IR_B; k++) {
+    const bool wide = t->folds == IR_PSUM && ir_dtype_bytes(t->dtype) == 2;
+    for (int32_t i = 0; i < shares->n; i++) {
+        exec_take *take = &t->m.takes.at[i];
+        take->first = take->last = true;
+        take->low_at = t->m.low_bytes;
+        for (int32_t k = 0; k < i && t->folds != IR_B; k++) {
             if (!same_box(&shares->at[k].box, &shares->at[i].box))
                 continue;
-            r->turn[k].last = r->turn[i].first = false;
-            r->turn[i].low_at = r->turn[k].low_at;
+            t->m.takes.at[k].last = take->first = false;
+            take->low_at = t->m.takes.at[k].low_at;
         }
-        if (wide && r->turn[i].first)
-            r->low_bytes += exec_part_bytes(&r->in[i].layout.part);
+        if (wide && take->first)
+            t->m.low_bytes += exec_part_bytes(&take->layout.part);
     }
-}
-
-static void list_in(exec_transfer *t, round *r, const plan_shares *shares,
-                    const ir_piece *holder, int32_t first_rank, fs_arena *arena)
-{
-    r->in = fs_new(arena, message, shares->n);
-    r->turn = fs_new(arena, turn, shares->n);
-    r->n_in = shares->n;
-    for (int32_t i = 0; i < shares->n; i++) {
-        const int32_t rank = first_rank + shares->at[i].position;
-        r->in[i] = make_message(t->world, &shares->at[i].box, holder,
-                                ir_dtype_bytes(t->dtype), rank);
-        const int64_t bytes = exec_part_bytes(&r->in[i].layout.part);
-        r->largest = bytes > r->largest ? bytes : r->largest;
-        if (rank == t->world->rank)
-            r->own = i;
-    }
-    list_boxes(t, r, shares);
-}
-
-static round *add_round(exec_transfer *t, ir_sbp_kind folds)
-{
-    round *r = &t->rounds[t->n_rounds++];
-    *r = (round){.folds = folds, .own = -1, .own_out = -1};
-    return r;
 }
 
 static ir_piece own_piece(const ir_shape *shape, const ir_nd_sbp *sbp,
@@ -145,27 +91,69 @@ static ir_piece own_piece(const ir_shape *shape, const ir_nd_sbp *sbp,
     return ir_piece_of(shape, sbp, mesh, at);
 }
 
+static void list_takes(exec_transfer *t, const exec_transfer_spec *s,
+                       fs_arena *arena)
+{
+    const plan_exchange *x = s->exchange;
+    const int64_t element = ir_dtype_bytes(t->dtype);
+    const ir_piece mine =
+        own_piece(&x->shape, &x->to, &x->to_mesh, s->takes_at);
+    plan_shares shares = {0};
+    int32_t own =
+        0; /* the first when nothing is folded: nobody is waited for */
+    plan_exchange_takes(x, s->takes_at, arena, &shares);
+    for (int32_t i = 0; i < shares.n && t->folds == IR_B; i++)
+        if (s->first_giver + shares.at[i].position == t->world->rank)
+            own = i;
+    for (int32_t i = 0; i < shares.n; i++) {
+        const plan_share *share = &shares.at[(own + i) % shares.n];
+        const ir_piece *box = &share->box;
+        exec_take take = {.rank = s->first_giver + share->position,
+                          .folds = t->folds != IR_B};
+        take.layout = layout_of(t->world, box, &mine, element, take.rank);
+        const int64_t bytes = exec_part_bytes(&take.layout.part);
+        t->m.largest = bytes > t->m.largest ? bytes : t->m.largest;
+        fs_push(arena, &t->m.takes, take);
+    }
+    list_boxes(t, &shares);
+    t->out_bytes = ir_shape_count(&mine.shape) * element;
+}
+
+/* What this rank gives to others; to itself where its own take says so. */
+static void list_gives(exec_transfer *t, const exec_transfer_spec *s,
+                       fs_arena *arena)
+{
+    const plan_exchange *x = s->exchange;
+    const ir_piece mine =
+        own_piece(&x->shape, &x->from, &x->from_mesh, s->gives_at);
+    plan_shares shares = {0};
+    int32_t own = -1;
+    plan_exchange_gives(x, s->gives_at, arena, &shares);
+    for (int32_t i = 0; i < shares.n; i++)
+        if (s->first_taker + shares.at[i].position == t->world->rank)
+            own = i;
+    for (int32_t k = 1; k <= shares.n; k++) { /* not all to the first */
+        const plan_share *share = &shares.at[(own + k) % shares.n];
+        exec_send send = {.rank = s->first_taker + share->position};
+        send.layout = layout_of(t->world, &share->box, &mine,
+                                ir_dtype_bytes(t->dtype), send.rank);
+        if (send.rank != t->world->rank)
+            fs_push(arena, &t->m.sends, send);
+        else
+            for (int32_t i = 0; i < t->m.takes.n; i++)
+                if (t->m.takes.at[i].rank == send.rank)
+                    t->m.takes.at[i].own = send.layout.part;
+    }
+}
+
 /* Everyone gives and takes directly. */
 static void make_direct(exec_transfer *t, const exec_transfer_spec *s,
                         fs_arena *arena)
 {
-    const plan_exchange *x = s->exchange;
-    round *r = add_round(t, plan_exchange_folds(x));
-    if (s->gives_at >= 0) {
-        const ir_piece mine =
-            own_piece(&x->shape, &x->from, &x->from_mesh, s->gives_at);
-        plan_shares shares = {0};
-        plan_exchange_gives(x, s->gives_at, arena, &shares);
-        list_out(t, r, &shares, &mine, s->first_taker, arena);
-    }
-    if (s->takes_at >= 0) {
-        const ir_piece mine =
-            own_piece(&x->shape, &x->to, &x->to_mesh, s->takes_at);
-        plan_shares shares = {0};
-        plan_exchange_takes(x, s->takes_at, arena, &shares);
-        list_in(t, r, &shares, &mine, s->first_giver, arena);
-        t->out_bytes = ir_shape_count(&mine.shape) * ir_dtype_bytes(t->dtype);
-    }
+    if (s->takes_at >= 0)
+        list_takes(t, s, arena);
+    if (s->gives_at >= 0)
+        list_gives(t, s, arena);
 }
 
 /* Do all that give to this rank leave it with the same, and hold the same box?
@@ -184,73 +172,78 @@ static bool is_all_reduce(const exec_transfer_spec *s, fs_arena *arena,
     return true;
 }
 
-static int32_t member_of(const plan_shares *members, int32_t position)
+static int64_t least(int64_t a, int64_t b)
 {
-    int32_t i = 0;
-    while (members->at[i].position != position)
-        i++;
-    return i;
+    return a < b ? a : b;
 }
 
-/* Member i's part of `count` elements in a row. */
-static plan_share flat_share(int64_t count, const plan_shares *members,
-                             int32_t i)
+/* No message is larger than a member's part: what scratch is reserved for. */
+static int64_t chunk_of(int64_t count, int32_t n, int64_t element)
 {
-    plan_share share = {.position = members->at[i].position,
-                        .box = {.shape = {.rank = 1}}};
-    ir_split(count, members->n, i, &share.box.offset[0],
-             &share.box.shape.dim[0]);
-    return share;
+    int64_t chunk = CHUNK_BYTES / element;
+    if (chunk < count / MOST_CHUNKS)
+        chunk = count / MOST_CHUNKS;
+    return least(chunk, (count + n - 1) / n);
 }
 
-/* Each member folds its part of the flat tensor, then gives it to all. */
 static void make_all_reduce(exec_transfer *t, const exec_transfer_spec *s,
-                            const plan_shares *members, fs_arena *arena)
+                            const plan_shares *shares, fs_arena *arena)
 {
-    const ir_piece whole = {
-        .shape = ir_shape_make(
-            1, (int64_t[]){ir_shape_count(&members->at[0].box.shape)})};
-    const int64_t count = whole.shape.dim[0];
-    const int32_t me = member_of(members, s->takes_at);
-    plan_shares parts = {0}, mine = {0};
-    for (int32_t i = 0; i < members->n; i++) {
-        plan_share share = flat_share(count, members, me);
-        fs_push(arena, &parts, flat_share(count, members, i));
-        share.position = members->at[i].position;
-        fs_push(arena, &mine, share);
+    static exec_list_fn *const list[] = {
+#define EXEC_ALGORITHM(name) exec_list_##name,
+#include "exec/algorithms.def"
+#undef EXEC_ALGORITHM
+    };
+    const int32_t n = shares->n;
+    const int64_t count = ir_shape_count(&shares->at[0].box.shape);
+    const int64_t element = ir_dtype_bytes(t->dtype);
+    int32_t *number = fs_new(arena, int32_t, n);
+    int32_t *rank = fs_new(arena, int32_t, n);
+    exec_members all = {.n = n, .at = number};
+    for (int32_t i = 0; i < n; i++) {
+        number[i] = i;
+        rank[i] = s->first_taker + shares->at[i].position;
+        all.me = shares->at[i].position == s->takes_at ? i : all.me;
     }
-    round *r = add_round(t, plan_exchange_folds(s->exchange));
-    list_out(t, r, &parts, &whole, s->first_taker, arena);
-    list_in(t, r, &mine, &whole, s->first_giver, arena);
-    r = add_round(t, IR_B);
-    list_out(t, r, &mine, &whole, s->first_taker, arena);
-    list_in(t, r, &parts, &whole, s->first_giver, arena);
-    r->own = -1; /* it lies there */
-    t->out_bytes = count * ir_dtype_bytes(t->dtype);
+    exec_listing l = {.world = t->world,
+                      .arena = arena,
+                      .rank = rank,
+                      .element_bytes = element,
+                      .chunk = chunk_of(count, n, element),
+                      .wide = t->folds == IR_PSUM && element == 2,
+                      .out = &t->m};
+    const exec_algorithm algorithm =
+        exec_algorithm_may(s->algorithm, t->world, t->folds, t->dtype)
+            ? s->algorithm
+            : EXEC_direct;
+    list[algorithm](&l, all, (exec_span){0, count});
+    if (algorithm == EXEC_mpi) {
+        t->n_members = n;
+        t->member = rank;
+    }
+    t->out_bytes = count * element;
 }
 
-static int32_t most_messages(const exec_transfer *t)
-{
-    int32_t most = 0;
-    for (int32_t i = 0; i < t->n_rounds; i++)
-        if (t->rounds[i].n_in + t->rounds[i].n_out > most)
-            most = t->rounds[i].n_in + t->rounds[i].n_out;
-    return most;
-}
+/* MPI counts in ints. */
+enum { MOST_COUNT = 1 << 30 };
 
 /* Room for what is in flight, and of a few bytes for all contributions. */
 static void make_room(exec_transfer *t, fs_arena *arena)
 {
-    const round *r = &t->rounds[0];
-    const int32_t n = most_messages(t);
-    t->slot_full = fs_new(arena, bool, r->n_in + 1);
-    t->request = fs_new(arena, exec_request, n + 1);
-    t->index = fs_new(arena, int, n + 1);
-    t->small = r->folds != IR_B && r->largest <= SMALL_BYTES;
+    const int64_t count = t->out_bytes / ir_dtype_bytes(t->dtype);
+    const int32_t n = t->m.takes.n + t->m.sends.n + 1 +
+                      (t->n_members ? (int32_t)(count / MOST_COUNT) : 0);
+    t->arrived = fs_new(arena, bool, t->m.takes.n + 1);
+    t->sent = fs_new(arena, bool, t->m.sends.n + 1);
+    t->request = fs_new(arena, exec_request, n);
+    t->of = fs_new(arena, int32_t, n);
+    t->index = fs_new(arena, int, n);
+    t->small = t->folds != IR_B && t->m.largest <= SMALL_BYTES;
     if (t->small)
-        t->small_room = fs_alloc(
-            arena, 1,
-            (size_t)(r->low_bytes + ((int64_t)r->n_in + 1) * r->largest));
+        t->small_room =
+            fs_alloc(arena, 1,
+                     (size_t)(t->m.low_bytes +
+                              ((int64_t)t->m.takes.n + 1) * t->m.largest));
 }
 
 fs_status exec_transfer_make(exec_world *world, const exec_transfer_spec *s,
@@ -261,13 +254,14 @@ fs_status exec_transfer_make(exec_world *world, const exec_transfer_spec *s,
     t->world = world;
     t->dtype = s->dtype;
     t->tag = s->tag;
-    if (plan_exchange_folds(s->exchange) != IR_B && !exec_can_fold(s->dtype))
+    t->folds = plan_exchange_folds(s->exchange);
+    if (t->folds != IR_B && !exec_can_fold(s->dtype))
         return fs_fail(err, FS_FAULT, "reducing %s is not supported",
                        ir_dtype_name(s->dtype));
     bool reduces = is_all_reduce(s, arena, &members);
     if (reduces) {
         const int64_t count = ir_shape_count(&members.at[0].box.shape);
-        reduces = count >= members.n &&
+        reduces = members.n > 1 && count >= members.n &&
                   count * ir_dtype_bytes(s->dtype) > SMALL_BYTES;
     }
     if (reduces)
@@ -280,126 +274,155 @@ fs_status exec_transfer_make(exec_world *world, const exec_transfer_spec *s,
     return FS_OK;
 }
 
-static void release_all(exec_transfer *t, message *at, int32_t n)
+void exec_transfer_join(exec_transfer *t)
 {
-    for (int32_t i = 0; i < n; i++)
-        if (at[i].rank != t->world->rank && t->world->link)
-            t->world->link->release(&at[i].layout);
+    if (t->n_members)
+        t->group = t->world->link->join(t->world, t->n_members, t->member);
+}
+
+static void release_layout(exec_transfer *t, int32_t rank, exec_layout *layout)
+{
+    if (rank != t->world->rank && t->world->link)
+        t->world->link->release(layout);
 }
 
 void exec_transfer_release(exec_transfer *t)
 {
-    for (int32_t i = 0; i < t->n_rounds; i++) {
-        release_all(t, t->rounds[i].out, t->rounds[i].n_out);
-        release_all(t, t->rounds[i].in, t->rounds[i].n_in);
-    }
+    for (int32_t i = 0; i < t->m.takes.n; i++)
+        release_layout(t, t->m.takes.at[i].rank, &t->m.takes.at[i].layout);
+    for (int32_t i = 0; i < t->m.sends.n; i++)
+        release_layout(t, t->m.sends.at[i].rank, &t->m.sends.at[i].layout);
+}
+
+/* Contributions of others. */
+static int32_t count_folds(const exec_transfer *t)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < t->m.takes.n; i++)
+        n += t->m.takes.at[i].folds && t->m.takes.at[i].rank != t->world->rank;
+    return n;
 }
 
 int64_t exec_transfer_scratch(const exec_transfer *t)
 {
-    const round *r = &t->rounds[0];
-    const int32_t others = r->n_in - (r->own >= 0);
-    return r->folds != IR_B && !t->small && others > 0
-               ? r->low_bytes + r->largest
-               : 0;
+    return !t->small && count_folds(t) > 0 ? t->m.low_bytes + t->m.largest : 0;
 }
 
 /* ---- running ---- */
 
-static exec_request *next_request(exec_transfer *t)
+static exec_request *next_request(exec_transfer *t, int32_t of)
 {
-    t->n_open++;
-    return &t->request[t->n_request++];
+    t->of[t->n_open] = of;
+    return &t->request[t->n_open++];
 }
 
-static void post_sends(exec_transfer *t, const round *r, const char *from)
+/* Sends what is there to be sent. */
+static bool post_sends(exec_transfer *t)
 {
-    const int32_t start = r->own_out < 0 ? 0 : r->own_out + 1;
-    for (int32_t k = 0; k < r->n_out; k++) {
-        const int32_t i = (start + k) % r->n_out; /* not all to the first */
-        if (i != r->own_out)
-            t->world->link->send(t->world, from, &r->out[i].layout,
-                                 r->out[i].rank, t->tag, next_request(t));
+    const int32_t before = t->posted;
+    while (t->posted < t->m.sends.n) {
+        const exec_send *send = &t->m.sends.at[t->posted];
+        if (send->after > t->done)
+            break;
+        t->world->link->send(t->world, send->made ? t->out : t->in,
+                             &send->layout, send->rank, t->tag,
+                             next_request(t, -1 - t->posted));
+        t->posted++;
     }
+    return t->posted > before;
 }
 
-static void start_moving(exec_transfer *t, const round *r, const char *from)
+static char *slot_of(const exec_transfer *t, int32_t i)
 {
-    t->phase = MOVING;
-    for (int32_t i = 0; i < r->n_in; i++)
-        if (r->in[i].rank != t->world->rank)
-            t->world->link->recv(t->world, t->out, &r->in[i].layout,
-                                 r->in[i].rank, t->tag, next_request(t));
-    post_sends(t, r, from);
-    if (r->own >= 0)
-        exec_part_copy(&r->out[r->own_out].layout.part, from,
-                       &r->in[r->own].layout.part, t->out);
+    return t->slots + (i % t->n_slots) * t->m.largest;
 }
 
-/* Contribution -> its number among those of others. */
-static int32_t other_of(const round *r, int32_t i)
+/* Asks for what there is room for; false when there is not. */
+static bool ask(exec_transfer *t, int32_t i)
 {
-    return i - (r->own >= 0 && i > r->own);
-}
-
-/* Asks for contributions while slots are free. Slot s is request s. */
-static void ask_ahead(exec_transfer *t, const round *r)
-{
-    const int32_t others = r->n_in - (r->own >= 0);
-    const int32_t done = other_of(r, t->folded);
-    while (t->asked < others && t->asked < done + t->n_slots) {
-        const int32_t i = t->asked + (r->own >= 0 && t->asked >= r->own);
-        const int32_t slot = t->asked++ % t->n_slots;
-        exec_recv_bytes(t->world, t->slots + slot * r->largest,
-                        exec_part_bytes(&r->in[i].layout.part), r->in[i].rank,
-                        t->tag, &t->request[slot]);
-        t->n_open++;
+    const exec_take *take = &t->m.takes.at[i];
+    if (take->rank == t->world->rank)
+        return true;
+    if (!take->folds) {
+        if (take->after > t->given)
+            return false;
+        t->world->link->recv(t->world, t->out, &take->layout, take->rank,
+                             t->tag, next_request(t, i));
+        return true;
     }
+    if (t->slots_asked - t->slots_done == t->n_slots)
+        return false;
+    exec_recv_bytes(t->world, slot_of(t, t->slots_asked++),
+                    exec_part_bytes(&take->layout.part), take->rank, t->tag,
+                    next_request(t, i));
+    return true;
 }
 
-static void start_reducing(exec_transfer *t, const round *r, void *scratch,
-                           int64_t room)
+static bool ask_ahead(exec_transfer *t)
 {
-    const int32_t others = r->n_in - (r->own >= 0);
-    const int64_t fit = t->small || r->largest == 0
-                            ? others
-                            : (room - r->low_bytes) / r->largest;
-    t->phase = REDUCING;
-    t->folded = t->asked = 0;
-    t->low = t->small ? t->small_room : scratch;
-    t->slots = t->low + r->low_bytes;
-    t->n_slots = (int32_t)(fit < others ? fit : others);
-    FS_ASSERT(t->n_slots > 0 || others == 0);
-    for (int32_t i = 0; i < t->n_slots; i++) {
-        t->slot_full[i] = false;
-        t->request[i] = t->world->link->none;
-    }
-    t->n_request = t->n_slots;
-    ask_ahead(t, r);
-    post_sends(t, r, t->in);
+    const int32_t before = t->asked;
+    while (t->asked < t->m.takes.n && ask(t, t->asked))
+        t->asked++;
+    return t->asked > before;
 }
 
-static void start_round(exec_transfer *t, void *scratch, int64_t scratch_bytes)
+static void fold(exec_transfer *t, const exec_take *take, const exec_part *part,
+                 const void *from)
 {
-    const round *r = &t->rounds[t->at];
-    t->n_request = t->n_open = 0;
-    if (r->folds != IR_B)
-        start_reducing(t, r, scratch, scratch_bytes);
+    const exec_part *to = &take->layout.part;
+    const exec_sum sum = {t->dtype, take->first, take->last,
+                          (void *)(t->low + take->low_at)};
+    if (!take->folds || (take->first && take->last))
+        exec_part_copy(part, from, to, t->out);
+    else if (t->m.low_bytes > 0)
+        exec_part_sum(&sum, part, from, to, t->out);
+    else if (take->first)
+        exec_part_copy(part, from, to, t->out);
     else
-        start_moving(t, r, t->at ? t->out : t->in);
+        exec_part_fold(t->folds, t->dtype, part, from, to, t->out);
 }
 
-void exec_transfer_start(exec_transfer *t, const void *in, void *out,
-                         void *scratch, int64_t scratch_bytes)
+/* Works off takes in their order as far as they are there. */
+static bool finish_takes(exec_transfer *t)
 {
-    FS_ASSERT(t->phase == IDLE);
-    t->in = in;
-    t->out = out;
-    t->at = 0;
-    if (t->fills != IR_B)
-        exec_fill_neutral(t->fills, t->dtype, out,
-                          t->out_bytes / ir_dtype_bytes(t->dtype));
-    start_round(t, scratch, scratch_bytes);
+    const int32_t before = t->done;
+    while (t->done < t->asked) {
+        const exec_take *take = &t->m.takes.at[t->done];
+        const bool own = take->rank == t->world->rank;
+        if ((!own && !t->arrived[t->done]) || take->after > t->given)
+            break;
+        if (own) {
+            fold(t, take, &take->own, t->in);
+        } else if (take->folds) {
+            const exec_part flat = {.run = exec_part_bytes(&take->layout.part)};
+            fold(t, take, &flat, slot_of(t, t->slots_done++));
+        }
+        t->done++;
+    }
+    return t->done > before;
+}
+
+static void go_on(exec_transfer *t)
+{
+    bool more = true;
+    while (more) {
+        more = ask_ahead(t);
+        more |= post_sends(t);
+        more |= finish_takes(t);
+    }
+}
+
+/* Requests that are done make place. */
+static void drop_done(exec_transfer *t)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < t->n_open; i++) {
+        if (exec_is_none(t->world, &t->request[i]))
+            continue;
+        t->request[n] = t->request[i];
+        t->of[n++] = t->of[i];
+    }
+    t->n_open = n;
 }
 
 static void test_requests(exec_transfer *t, bool *moved)
@@ -407,68 +430,70 @@ static void test_requests(exec_transfer *t, bool *moved)
     if (t->n_open == 0)
         return;
     const int n =
-        t->world->link->poll(t->world, t->n_request, t->request, t->index);
+        t->world->link->poll(t->world, t->n_open, t->request, t->index);
     if (n == 0)
         return;
     *moved = true;
-    t->n_open -= n;
-    if (t->phase == REDUCING)
-        for (int i = 0; i < n; i++)
-            if (t->index[i] < t->n_slots)
-                t->slot_full[t->index[i]] = true;
-}
-
-static void fold_one(exec_transfer *t, const round *r, int32_t i,
-                     const exec_part *part, const void *from)
-{
-    const exec_part *to = &r->in[i].layout.part;
-    const turn *own = &r->turn[i];
-    const exec_sum sum = {t->dtype, own->first, own->last,
-                          (void *)(t->low + own->low_at)};
-    if (own->first && own->last)
-        exec_part_copy(part, from, to, t->out);
-    else if (r->low_bytes > 0)
-        exec_part_sum(&sum, part, from, to, t->out);
-    else if (own->first)
-        exec_part_copy(part, from, to, t->out);
-    else
-        exec_part_fold(r->folds, t->dtype, part, from, to, t->out);
-}
-
-/* Folds in the order of the contributions as far as they are there. */
-static void fold_ready(exec_transfer *t, const round *r)
-{
-    while (t->folded < r->n_in) {
-        const int32_t i = t->folded;
-        if (i == r->own) {
-            fold_one(t, r, i, &r->out[r->own_out].layout.part, t->in);
-        } else {
-            const int32_t slot = other_of(r, i) % t->n_slots;
-            const exec_part flat = {.run =
-                                        exec_part_bytes(&r->in[i].layout.part)};
-            if (!t->slot_full[slot])
-                return;
-            t->slot_full[slot] = false;
-            fold_one(t, r, i, &flat, t->slots + slot * r->largest);
-        }
-        t->folded++;
-        ask_ahead(t, r);
+    for (int i = 0; i < n; i++) {
+        const int32_t of = t->of[t->index[i]];
+        *(of >= 0 ? &t->arrived[of] : &t->sent[-1 - of]) = true;
     }
+    drop_done(t);
+    while (t->given < t->posted && t->sent[t->given])
+        t->given++;
+}
+
+/* MPI reduces all of it; its requests count as the take and the send that
+ * there are not. */
+static void reduce_as_mpi(exec_transfer *t)
+{
+    const int64_t element = ir_dtype_bytes(t->dtype);
+    const int64_t count = t->out_bytes / element;
+    for (int64_t at = 0; at < count; at += MOST_COUNT) {
+        const exec_reduction r = {.kind = t->folds,
+                                  .dtype = t->dtype,
+                                  .in = t->in + at * element,
+                                  .out = t->out + at * element,
+                                  .count = least(MOST_COUNT, count - at)};
+        t->world->link->all_reduce(t->world, t->group, &r, next_request(t, 0));
+    }
+}
+
+void exec_transfer_start(exec_transfer *t, const void *in, void *out,
+                         void *scratch, int64_t scratch_bytes)
+{
+    const int32_t folds = count_folds(t);
+    const int64_t fit = t->small || t->m.largest == 0
+                            ? folds
+                            : (scratch_bytes - t->m.low_bytes) / t->m.largest;
+    FS_ASSERT(!t->busy && (t->group || !t->n_members));
+    t->busy = true;
+    t->in = in;
+    t->out = out;
+    t->low = t->small ? t->small_room : scratch;
+    t->slots = t->low + t->m.low_bytes;
+    t->n_slots = (int32_t)least(fit, folds);
+    FS_ASSERT(t->n_slots > 0 || folds == 0);
+    t->slots_asked = t->slots_done = t->n_open = 0;
+    t->asked = t->done = t->posted = t->given = 0;
+    memset(t->arrived, 0, (size_t)t->m.takes.n);
+    memset(t->sent, 0, (size_t)t->m.sends.n);
+    if (t->fills != IR_B)
+        exec_fill_neutral(t->fills, t->dtype, out,
+                          t->out_bytes / ir_dtype_bytes(t->dtype));
+    if (t->group)
+        reduce_as_mpi(t);
+    ask_ahead(t);
+    post_sends(t);
 }
 
 bool exec_transfer_poll(exec_transfer *t, bool *moved)
 {
-    const round *r = &t->rounds[t->at];
     test_requests(t, moved);
-    if (t->phase == REDUCING)
-        fold_ready(t, r);
-    if (t->n_open > 0 || (t->phase == REDUCING && t->folded < r->n_in))
+    go_on(t);
+    if (t->n_open > 0 || t->done < t->m.takes.n || t->posted < t->m.sends.n)
         return false;
     *moved = true;
-    if (++t->at < t->n_rounds) {
-        start_round(t, NULL, 0);
-        return false;
-    }
-    t->phase = IDLE;
+    t->busy = false;
     return true;
 }

@@ -1,13 +1,14 @@
 /* Transfers: exchanges between ranks (plan/exchange.h) as state machines over a
- * link, prepared once, run once per firing. The algorithm is the direct one:
- * each position sends every other what that takes from it; contributions are
- * folded in the order of positions, so that the bits do not depend on arrival.
- * A reduction that leaves the same bytes with a group of ranks is cut among
- * them, then gathered. Links progress nothing by themselves: progress happens
- * in exec_transfer_poll. */
+ * link: messages (messages.h) listed once, run once per firing. Each position
+ * sends every other what that takes from it, and contributions are folded in
+ * the order of positions. A reduction that leaves the same bytes with a group
+ * of ranks is an all-reduce among them, of which algorithms.def has several.
+ * The bits never depend on arrival. Links progress nothing by themselves:
+ * progress happens in exec_transfer_poll. */
 #ifndef FS_EXEC_TRANSFER_H
 #define FS_EXEC_TRANSFER_H
 
+#include "exec/algorithms.h"
 #include "exec/world.h"
 #include "plan/exchange.h"
 
@@ -21,10 +22,14 @@ typedef struct exec_transfer_spec {
     int32_t gives_at, takes_at;
     int32_t first_giver, first_taker;
     int tag;
+    exec_algorithm algorithm; /* of an all-reduce; direct where it may not be */
 } exec_transfer_spec;
 /* FS_FAULT names what cannot be done (P of bool). */
 fs_status exec_transfer_make(exec_world *world, const exec_transfer_spec *spec,
                              fs_arena *arena, fs_err *err, exec_transfer **out);
+/* Before the first start, by all its ranks together, in one order of their
+ * transfers. */
+void exec_transfer_join(exec_transfer *transfer);
 void exec_transfer_release(exec_transfer *transfer);
 
 /* Bytes of scratch below which a reduction cannot run: one contribution. With

@@ -79,6 +79,25 @@ static void bind_rank(const exec_world *world)
     sched_setaffinity(0, sizeof own, &own);
 }
 
+/* The number of a host is that of its first rank. */
+static void find_hosts(exec_world *world)
+{
+    int32_t first = world->rank;
+    MPI_Comm host;
+    world->host = exec_world_alloc(world, (size_t)world->size,
+                                   sizeof *world->host, "hosts");
+    exec_mpi(world,
+             MPI_Comm_split_type(world->comm, MPI_COMM_TYPE_SHARED, 0,
+                                 MPI_INFO_NULL, &host),
+             "MPI_Comm_split_type");
+    exec_mpi(world, MPI_Bcast(&first, 1, MPI_INT32_T, 0, host), "MPI_Bcast");
+    MPI_Comm_free(&host);
+    exec_mpi(world,
+             MPI_Allgather(&first, 1, MPI_INT32_T, world->host, 1, MPI_INT32_T,
+                           world->comm),
+             "MPI_Allgather");
+}
+
 static fs_status join_mpi(exec_world *world, fs_err *err)
 {
     int initialized = 0, provided = MPI_THREAD_SINGLE;
@@ -101,6 +120,7 @@ static fs_status join_mpi(exec_world *world, fs_err *err)
     world->on_host = local ? atoi(local) : world->size;
     if (world->on_host < 1)
         world->on_host = 1;
+    find_hosts(world);
     return FS_OK;
 }
 
@@ -154,6 +174,8 @@ void exec_world_close(exec_world *world)
 {
     if (!world)
         return;
+    exec_link_leave(world);
+    free(world->host);
     if (world->finalize)
         MPI_Finalize();
     close_record(world);

@@ -10,13 +10,16 @@
 
 struct exec_world {
     int32_t rank, size;
-    int32_t on_host;        /* ranks on this host */
-    int32_t cores;          /* for the ranks of this host */
-    bool oversubscribed;    /* more ranks on the host than cores */
-    bool finalize;          /* MPI was started here */
-    const exec_link *link;  /* NULL: alone */
-    MPI_Comm comm;          /* of processes */
-    struct exec_hub *hub;   /* of threads */
+    int32_t on_host;           /* ranks on this host */
+    int32_t *host;             /* [size] a number of each rank's host; NULL: all
+                                  ranks are on one */
+    struct exec_group *groups; /* of processes that reduced as MPI does */
+    int32_t cores;             /* for the ranks of this host */
+    bool oversubscribed;       /* more ranks on the host than cores */
+    bool finalize;             /* MPI was started here */
+    const exec_link *link;     /* NULL: alone */
+    MPI_Comm comm;             /* of processes */
+    struct exec_hub *hub;      /* of threads */
     exec_recorder recorder; /* of a process; ranks that are threads have none */
     exec_failpoints *failpoints; /* NULL: none */
 };
@@ -26,7 +29,8 @@ enum {
     EXEC_TAG_STOP,
     EXEC_TAG_TRACE,
     EXEC_TAG_TIMING,
-    EXEC_TAG_PING
+    EXEC_TAG_PING,
+    EXEC_TAG_GROUP
 };
 
 /* What a call of MPI returned: a fault ends the job. */

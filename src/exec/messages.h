@@ -1,0 +1,70 @@
+/* The messages of a transfer as data, for transfer.c which runs them and
+ * algorithms.c which lists those of all-reduces. A rank sends parts of what it
+ * gives (`in`) or of what it has made (`out`), and takes parts into `out`. Both
+ * lists are worked off in order; between a pair of ranks messages have one
+ * order on both. What waits for what is a count: of takes that are done before
+ * a part may be sent, of sends that are done before a part may be written. */
+#ifndef FS_EXEC_MESSAGES_H
+#define FS_EXEC_MESSAGES_H
+
+#include "exec/algorithms.h"
+#include "exec/world.h"
+
+typedef struct exec_send {
+    exec_layout layout; /* in `out` when it is `made`, else in `in` */
+    int32_t rank;
+    bool made;
+    int32_t after; /* takes */
+} exec_send;
+
+typedef struct exec_take {
+    exec_layout layout; /* in `out` */
+    int32_t rank;       /* this rank: what it gives itself, `own` in `in` */
+    exec_part own;
+    bool folds;       /* into its box; else it is placed there */
+    bool first, last; /* of the contributions to its box */
+    int64_t low_at;   /* of its box in the lower halves */
+    int32_t after;    /* sends */
+} exec_take;
+
+typedef struct exec_messages {
+    FS_VEC(exec_send) sends;
+    FS_VEC(exec_take) takes;
+    int64_t largest;   /* bytes of a contribution of another rank */
+    int64_t low_bytes; /* lower halves of sums of 16-bit floats; 0: none */
+} exec_messages;
+
+/* ---- all-reduces of a flat tensor ---- */
+
+/* Elements from begin to before end. */
+typedef struct exec_span {
+    int64_t begin, end;
+} exec_span;
+
+/* Some of the members, by their numbers; this rank among them. */
+typedef struct exec_members {
+    int32_t n;
+    const int32_t *at;
+    int32_t me; /* at[me] is this rank's number */
+} exec_members;
+
+typedef struct exec_listing {
+    exec_world *world;
+    fs_arena *arena;
+    const int32_t *rank; /* of the members, by number */
+    int64_t element_bytes;
+    int64_t chunk; /* elements in a message at most */
+    bool wide;     /* a sum of 16-bit floats */
+    exec_messages *out;
+} exec_listing;
+
+typedef void exec_list_fn(exec_listing *l, exec_members all, exec_span whole);
+#define EXEC_ALGORITHM(name) exec_list_fn exec_list_##name;
+#include "exec/algorithms.def"
+#undef EXEC_ALGORITHM
+
+/* May it reduce so? What it may not is done directly. */
+bool exec_algorithm_may(exec_algorithm algorithm, const exec_world *world,
+                        ir_sbp_kind kind, ir_dtype dtype);
+
+#endif
