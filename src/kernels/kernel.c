@@ -8,11 +8,13 @@
 
 #include <string.h>
 
-enum { MAX_VARIANT = 2 };
+enum { MAX_VARIANT = 3 };
 
 #define ROW_NONE(op) {NULL},
 #define ROW_CPU(op) {&kernel_cpu_##op},
 #define ROW_CPU_DNNL(op) {&kernel_dnnl_##op, &kernel_cpu_##op},
+#define ROW_PRODUCT(op)                                                        \
+    {&kernel_packed_##op, &kernel_dnnl_##op, &kernel_cpu_##op},
 
 static const kernel *const variant_table[IR_OP_COUNT][MAX_VARIANT] = {
 #define IR_OP(name, op_class) KERNEL_OF_##op_class(ROW, name)
@@ -58,7 +60,8 @@ static fs_status choose_variant(const kernel_call *shapes, const char *variant,
         any = true;
     }
     for (int32_t i = 0; i < n; i++) {
-        if (!any && strcmp(variant, row[i]->variant) != 0)
+        if (any ? row[i]->pays && !row[i]->pays(shapes)
+                : strcmp(variant, row[i]->variant) != 0)
             continue;
         fs_status status = prepare(row[i], shapes, err, state);
         if (status == FS_OK)

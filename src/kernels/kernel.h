@@ -38,7 +38,10 @@ typedef struct kernel_call {
  * `accumulate` keeps its sum in out between micro-batches; no other kernel may
  * alias. */
 typedef struct kernel {
-    const char *variant; /* "reference", "dnnl" */
+    const char *variant; /* "reference", "dnnl", "packed" */
+    /* Is it the best of those that take the call? Asked where no variant is
+     * named; NULL: yes. */
+    bool (*pays)(const kernel_call *shapes);
     /* Bytes of scratch for a call of these shapes and dtypes (data is NULL);
      * NULL: none. */
     int64_t (*scratch)(const kernel_call *shapes);

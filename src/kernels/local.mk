@@ -23,7 +23,8 @@ src_kernels_libfs_kernels_a_SOURCES = src/kernels/kernel.h \
   src/kernels/cpu_resample.c src/kernels/cpu_resample.inc \
   src/kernels/cpu_grid.c src/kernels/cpu_grid.inc src/kernels/cpu_update.c \
   src/kernels/cpu_update.inc src/kernels/dnnl_call.h \
-  src/kernels/dnnl_call.c src/kernels/dnnl_matmul.c src/kernels/dnnl_conv.c \
+  src/kernels/dnnl_call.c src/kernels/product.h src/kernels/product.c \
+  src/kernels/product.inc src/kernels/packed_matmul.c src/kernels/dnnl_matmul.c src/kernels/dnnl_conv.c \
   src/kernels/layout.h src/kernels/layout.c src/kernels/cpu_blocked.c
 # Neither errno nor floating point traps are looked at; keeping them exact
 # would forbid vector code. Infinities and NaN stay exact. Integers wrap.
@@ -44,6 +45,9 @@ check_PROGRAMS += tests/kernels_compress_test
 tests_kernels_compress_test_SOURCES = tests/kernels_compress_test.c \
   tests/tap.h
 tests_kernels_compress_test_LDADD = $(kernels_libs) $(ir_libs)
+check_PROGRAMS += tests/kernels_product_test
+tests_kernels_product_test_SOURCES = tests/kernels_product_test.c tests/tap.h
+tests_kernels_product_test_LDADD = $(kernels_libs) $(ir_libs)
 check_PROGRAMS += tests/kernels_math_test tests/kernels_dnnl_test \
   tests/kernels_update_test tests/kernels_states_test
 tests_kernels_math_test_SOURCES = tests/kernels_math_test.c tests/tap.h

@@ -1,6 +1,7 @@
 /* The kernels that exist, declared from ops.def by class: sources and views
  * have none, contractions and attention have a oneDNN variant besides the
- * reference. An op without its kernel is a link error that names the symbol. */
+ * reference, products our own too. An op without its kernel is a link error
+ * that names the symbol. */
 #ifndef FS_KERNELS_TABLE_H
 #define FS_KERNELS_TABLE_H
 
@@ -10,9 +11,12 @@
 #define KERNEL_CPU(op) extern const kernel kernel_cpu_##op;
 #define KERNEL_CPU_DNNL(op) KERNEL_CPU(op) extern const kernel kernel_dnnl_##op;
 
+#define KERNEL_PRODUCT(op)                                                     \
+    KERNEL_CPU_DNNL(op) extern const kernel kernel_packed_##op;
+
 #define KERNEL_OF_SOURCE(what, op) what##_NONE(op)
 #define KERNEL_OF_VIEW(what, op) what##_NONE(op)
-#define KERNEL_OF_MATMUL(what, op) what##_CPU_DNNL(op)
+#define KERNEL_OF_MATMUL(what, op) what##_PRODUCT(op)
 #define KERNEL_OF_CONV(what, op) what##_CPU_DNNL(op)
 #define KERNEL_OF_ATTENTION(what, op) what##_CPU_DNNL(op)
 #define KERNEL_OF_POINTWISE(what, op) what##_CPU(op)

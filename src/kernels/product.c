@@ -1,0 +1,273 @@
+#include "config.h"
+
+#include "kernels/product.h"
+
+#include <string.h>
+
+/* The sums of a tile must be registers at any -O that the user gives; products
+ * are fused into sums: that is what an element's bits are, everywhere. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O2,fp-contract=fast")
+#define KERNEL_UNROLL _Pragma("GCC unroll 16")
+#else
+#define KERNEL_UNROLL _Pragma("clang loop unroll(full)")
+#endif
+#define KERNEL_INLINE static inline __attribute__((always_inline))
+
+enum { MOST_WIDTH = 32, PANELS = 24, COLUMNS = 3072, ALIGN = 64, SLACK = 16 };
+
+/* ---- eight by eight ---- */
+
+typedef float eight __attribute__((vector_size(32), aligned(4)));
+#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+
+/* Terms at .. at + 8 of all lines. The last lines first: those beyond the width
+ * stand where the next term's first ones come. */
+KERNEL_INLINE void turn_eight(float *restrict panel, int width,
+                              const float *const *line, int64_t at)
+{
+    for (int i = (width - 1) / 8 * 8; i >= 0; i -= 8) {
+        eight r[8], s[8], t[8];
+        KERNEL_UNROLL
+        for (int j = 0; j < 8; j++)
+            r[j] = *(const eight *)(line[i + j] + at);
+        KERNEL_UNROLL
+        for (int j = 0; j < 8; j += 2) {
+            s[j] = PICK(r[j], r[j + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+            s[j + 1] = PICK(r[j], r[j + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+        }
+        KERNEL_UNROLL
+        for (int j = 0; j < 8; j += 4) {
+            t[j] = PICK(s[j], s[j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            t[j + 1] = PICK(s[j], s[j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+            t[j + 2] = PICK(s[j + 1], s[j + 3], 0, 1, 8, 9, 4, 5, 12, 13);
+            t[j + 3] = PICK(s[j + 1], s[j + 3], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+        KERNEL_UNROLL
+        for (int j = 0; j < 4; j++)
+            *(eight *)(panel + j * width + i) =
+                PICK(t[j], t[j + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        KERNEL_UNROLL
+        for (int j = 0; j < 4; j++)
+            *(eight *)(panel + (j + 4) * width + i) =
+                PICK(t[j], t[j + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+
+/* ---- instruction sets ---- */
+
+#define LANES 16
+#define ROWS 14
+#define TARGET
+#define T(name) plain_##name
+#include "kernels/product.inc"
+#undef TARGET
+#undef T
+
+#ifdef __x86_64__
+#define TARGET __attribute__((target("avx512f,avx512vl,avx2,fma")))
+#define T(name) avx512_##name
+#include "kernels/product.inc"
+#undef LANES
+#undef ROWS
+#undef TARGET
+#undef T
+
+#define LANES 8
+#define ROWS 6
+#define TARGET __attribute__((target("avx2,fma")))
+#define T(name) avx2_##name
+#include "kernels/product.inc"
+
+static bool avx512_runs(void)
+{
+    return __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
+}
+
+static bool avx2_runs(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+#endif
+
+#define TILES(set, rows_of, terms_of, runs_of)                                 \
+    {                                                                          \
+        .name = #set, .rows = (rows_of), .columns = set##_columns,             \
+        .terms = (terms_of), .runs = (runs_of), .tile = set##_tile,            \
+        .turn = set##_turn, .copy = set##_copy                                 \
+    }
+
+/* A panel of B of so many terms fills most of the nearest cache. */
+static const kernel_tiles tiles_table[] = {
+#ifdef __x86_64__
+    TILES(avx512, 14, 256, avx512_runs),
+    TILES(avx2, 6, 384, avx2_runs),
+#endif
+    TILES(plain, 14, 256, NULL),
+};
+enum { N_TILES = sizeof tiles_table / sizeof *tiles_table };
+
+const kernel_tiles *kernel_tiles_list(int *n)
+{
+    *n = N_TILES;
+    return tiles_table;
+}
+
+const kernel_tiles *kernel_tiles_find(void)
+{
+    for (int i = 0; i < N_TILES; i++)
+        if (tiles_table[i].runs && tiles_table[i].runs())
+            return &tiles_table[i];
+    return NULL;
+}
+
+/* ---- blocks ---- */
+
+/* How a product is cut: `terms` of each stretch, `rows` of each block of A
+ * (stays in the second cache), `columns` of B (in the third), but the last. */
+typedef struct cut {
+    int64_t terms, rows, columns;
+} cut;
+
+static int64_t whole(int64_t n, int64_t grain)
+{
+    return (n + grain - 1) / grain * grain;
+}
+
+/* Parts of at most `most`, about equal, of whole grains. */
+static int64_t even_part(int64_t length, int64_t most, int64_t grain)
+{
+    const int64_t parts = (length + most - 1) / most;
+    return whole((length + parts - 1) / parts, grain);
+}
+
+static cut cut_of(const kernel_tiles *t, int64_t m, int64_t n, int64_t k)
+{
+    return (cut){.terms = even_part(k, t->terms, 1),
+                 .rows = even_part(m, (int64_t)PANELS * t->rows, t->rows),
+                 .columns = even_part(n, COLUMNS, t->columns)};
+}
+
+static int64_t room_of(int64_t terms, int64_t lines)
+{
+    return whole((terms * lines + SLACK) * (int64_t)sizeof(float), ALIGN);
+}
+
+int64_t kernel_packed_room(const kernel_tiles *t, int64_t m, int64_t n,
+                           int64_t k)
+{
+    const cut c = cut_of(t, m, n, k);
+    return room_of(c.terms, c.rows) + room_of(c.terms, c.columns) +
+           room_of(t->rows, t->columns);
+}
+
+/* A stretch of terms of a block. */
+typedef struct block {
+    const kernel_tiles *t;
+    const kernel_packed *p;
+    int64_t row, rows, column, columns, term, terms;
+    float *a, *b, *edge;
+} block;
+
+static int64_t at_most(int64_t n, int64_t most)
+{
+    return n < most ? n : most;
+}
+
+static void pack_rows(const block *x)
+{
+    const kernel_packed *p = x->p;
+    const int width = x->t->rows;
+    for (int64_t i = 0; i < x->rows; i += width) {
+        const int lines = (int)at_most(x->rows - i, width);
+        float *panel = x->a + i * x->terms;
+        if (p->ta)
+            x->t->copy(panel, width, lines,
+                       p->a + x->term * p->a_step + x->row + i, p->a_step,
+                       x->terms);
+        else
+            x->t->turn(panel, width, lines,
+                       p->a + (x->row + i) * p->a_step + x->term, p->a_step,
+                       x->terms);
+    }
+}
+
+static void pack_columns(const block *x)
+{
+    const kernel_packed *p = x->p;
+    const int width = x->t->columns;
+    for (int64_t j = 0; j < x->columns; j += width) {
+        const int lines = (int)at_most(x->columns - j, width);
+        float *panel = x->b + j * x->terms;
+        if (p->tb)
+            x->t->turn(panel, width, lines,
+                       p->b + (x->column + j) * p->b_step + x->term, p->b_step,
+                       x->terms);
+        else
+            x->t->copy(panel, width, lines,
+                       p->b + x->term * p->b_step + x->column + j, p->b_step,
+                       x->terms);
+    }
+}
+
+/* A tile that reaches beyond the last column goes through `edge`. */
+static void edge_tile(const block *x, int rows, int columns, const float *a,
+                      const float *b, const kernel_tile_end *end)
+{
+    const int width = x->t->columns;
+    const kernel_tile_end edge = {.c = x->edge, .step = width};
+    x->t->tile(rows, x->terms, a, b, &edge);
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++) {
+            const float sum = x->edge[i * width + j];
+            float *to = end->c + i * end->step + j;
+            const float *from = end->adds   ? to
+                                : end->bias ? end->bias + j
+                                            : NULL;
+            *to = from ? *from + sum : sum;
+        }
+}
+
+static void multiply_block(const block *x)
+{
+    const kernel_packed *p = x->p;
+    const kernel_tiles *t = x->t;
+    for (int64_t j = 0; j < x->columns; j += t->columns)
+        for (int64_t i = 0; i < x->rows; i += t->rows) {
+            const int64_t column = x->column + j;
+            const int rows = (int)at_most(x->rows - i, t->rows);
+            const int columns = (int)at_most(x->columns - j, t->columns);
+            const float *a = x->a + i * x->terms, *b = x->b + j * x->terms;
+            const kernel_tile_end end = {
+                .c = p->c + (x->row + i) * p->c_step + column,
+                .step = p->c_step,
+                .adds = x->term > 0,
+                .bias = p->bias ? p->bias + column : NULL};
+            if (columns == t->columns)
+                t->tile(rows, x->terms, a, b, &end);
+            else
+                edge_tile(x, rows, columns, a, b, &end);
+        }
+}
+
+void kernel_packed_run(const kernel_tiles *t, const kernel_packed *p,
+                       void *room)
+{
+    const cut c = cut_of(t, p->m, p->n, p->k);
+    block x = {.t = t, .p = p, .a = room};
+    x.b = (float *)((char *)room + room_of(c.terms, c.rows));
+    x.edge = (float *)((char *)x.b + room_of(c.terms, c.columns));
+    for (x.column = 0; x.column < p->n; x.column += c.columns) {
+        x.columns = at_most(p->n - x.column, c.columns);
+        for (x.term = 0; x.term < p->k; x.term += c.terms) {
+            x.terms = at_most(p->k - x.term, c.terms);
+            pack_columns(&x);
+            for (x.row = 0; x.row < p->m; x.row += c.rows) {
+                x.rows = at_most(p->m - x.row, c.rows);
+                pack_rows(&x);
+                multiply_block(&x);
+            }
+        }
+    }
+}
