@@ -142,6 +142,27 @@ static void test_alone(const char *model)
     free(alone.at);
 }
 
+/* A model that was exported for training takes the moments of its batch there:
+ * with running statistics its loss is the mean of what each sample has alone.
+ */
+static void test_running_statistics(void)
+{
+    const char *model = "$S/datasets/train_cases/resnet_thin_bn/model.onnx";
+    char words[600];
+    snprintf(words, sizeof words, "%s --batch 4 --ranks 1", model);
+    const values together = outputs_of(words, "--steps 1", "loss", NULL);
+    snprintf(words, sizeof words, "%s --batch 1 --ranks 1", model);
+    const values alone = outputs_of(words, "--steps 4", "loss", NULL);
+    double mean = 0;
+    for (long i = 0; i < alone.n; i++)
+        mean += (double)alone.at[i] / (double)alone.n;
+    tap_ok(together.n == 1 && alone.n == 4, "a loss of each step");
+    tap_near(mean, together.n ? (double)together.at[0] : (double)NAN, 1e-5,
+             "batch norms take no moments of the batch");
+    free(together.at);
+    free(alone.at);
+}
+
 /* The network of inference has the variables of the one that is trained. */
 static void test_weights(void)
 {
@@ -246,6 +267,7 @@ int main(void)
     test_all_plans();
     test_alone(gpt);
     test_alone(resnet);
+    test_running_statistics();
     test_weights();
     test_commands();
     test_refused();

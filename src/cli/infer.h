@@ -1,4 +1,4 @@
-/* Plans of inference (`--mode infer`): docs/inference.md. */
+/* Plans of inference (`--mode infer`): INFER.md. */
 #ifndef FS_CLI_INFER_H
 #define FS_CLI_INFER_H
 

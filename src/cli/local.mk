@@ -20,7 +20,7 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/cmd_export.c src/cli/export.h src/cli/export_chakra.c src/cli/cmd_solve.c
 flowsearch_LDADD = $(onnx_libs) $(zoo_libs) $(search_libs) $(sim_libs) \
   $(exec_libs) $(report_libs) $(hw_libs) $(ir_libs)
-EXTRA_DIST += src/cli/README.md src/cli/VALIDATE.md src/cli/CALIBRATE.md src/cli/SIM.md
+EXTRA_DIST += src/cli/README.md src/cli/VALIDATE.md src/cli/CALIBRATE.md src/cli/SIM.md src/cli/INFER.md
 check_PROGRAMS += tests/cli_calibrate_test
 tests_cli_calibrate_test_SOURCES = tests/cli_calibrate_test.c tests/run_cli.h \
   tests/tap.h
