@@ -80,10 +80,9 @@ static ir_graph *train_few(const cli_sizes *sizes, const cli *c, const draft *d)
     cli_model few = {.graph = ir_shorten(d->model.graph)};
     if (!few.graph)
         return NULL;
-    const bool made =
-        cli_model_add_step(&own, &sizes->origin, d->m, &sizes->few_of_them,
-                               &few) == FS_OK &&
-        !few.statistics; /* of which all are counted */
+    const bool made = cli_model_add_step(&own, &sizes->origin, d->m,
+                                         &sizes->few_of_them, &few) == FS_OK &&
+                      !few.statistics; /* of which all are counted */
     if (!made)
         cli_model_close(&few);
     return few.graph;
