@@ -14,7 +14,14 @@
 #endif
 #define KERNEL_INLINE static inline __attribute__((always_inline))
 
-enum { MOST_WIDTH = 32, PANELS = 24, COLUMNS = 3072, ALIGN = 64, SLACK = 16 };
+enum {
+    MOST_WIDTH = 32,
+    PANELS = 24,
+    COLUMNS = 3072,
+    ALIGN = 64,
+    SLACK = 16,
+    GROUP = 8
+};
 
 /* ---- eight by eight ---- */
 
@@ -175,40 +182,41 @@ static int64_t at_most(int64_t n, int64_t most)
     return n < most ? n : most;
 }
 
+/* Panels of `lines` lines from `from` on; `across`: the lines of a term lie
+ * together. */
+static void pack(const block *x, float *panel, int width, int64_t lines,
+                 bool across, const float *from, int64_t step)
+{
+    const int group = across ? GROUP * width : width;
+    for (int64_t i = 0; i < lines; i += group) {
+        const int some = (int)at_most(lines - i, group);
+        if (across)
+            x->t->copy(panel + i * x->terms, width, some, from + i, step,
+                       x->terms);
+        else
+            x->t->turn(panel + i * x->terms, width, some, from + i * step, step,
+                       x->terms);
+    }
+}
+
+static const float *place(const float *of, int64_t step, bool across,
+                          int64_t line, int64_t term)
+{
+    return across ? of + term * step + line : of + line * step + term;
+}
+
 static void pack_rows(const block *x)
 {
     const kernel_packed *p = x->p;
-    const int width = x->t->rows;
-    for (int64_t i = 0; i < x->rows; i += width) {
-        const int lines = (int)at_most(x->rows - i, width);
-        float *panel = x->a + i * x->terms;
-        if (p->ta)
-            x->t->copy(panel, width, lines,
-                       p->a + x->term * p->a_step + x->row + i, p->a_step,
-                       x->terms);
-        else
-            x->t->turn(panel, width, lines,
-                       p->a + (x->row + i) * p->a_step + x->term, p->a_step,
-                       x->terms);
-    }
+    pack(x, x->a, x->t->rows, x->rows, p->ta,
+         place(p->a, p->a_step, p->ta, x->row, x->term), p->a_step);
 }
 
 static void pack_columns(const block *x)
 {
     const kernel_packed *p = x->p;
-    const int width = x->t->columns;
-    for (int64_t j = 0; j < x->columns; j += width) {
-        const int lines = (int)at_most(x->columns - j, width);
-        float *panel = x->b + j * x->terms;
-        if (p->tb)
-            x->t->turn(panel, width, lines,
-                       p->b + (x->column + j) * p->b_step + x->term, p->b_step,
-                       x->terms);
-        else
-            x->t->copy(panel, width, lines,
-                       p->b + x->term * p->b_step + x->column + j, p->b_step,
-                       x->terms);
-    }
+    pack(x, x->b, x->t->columns, x->columns, !p->tb,
+         place(p->b, p->b_step, !p->tb, x->column, x->term), p->b_step);
 }
 
 /* A tile that reaches beyond the last column goes through `edge`. */

@@ -43,10 +43,11 @@ typedef struct kernel_tiles {
     bool (*runs)(void); /* on this processor? NULL: on any */
     void (*tile)(int rows, int64_t terms, const float *a, const float *b,
                  const kernel_tile_end *end);
-    /* `lines` are `step` apart, terms of each together. */
+    /* One panel: `lines` are `step` apart, terms of each together. */
     void (*turn)(float *panel, int width, int lines, const float *from,
                  int64_t step, int64_t terms);
-    /* Terms are `step` apart, lines of each together. */
+    /* As many panels, one behind the other, as `lines` fill: terms are `step`
+     * apart, lines of each together. */
     void (*copy)(float *panel, int width, int lines, const float *from,
                  int64_t step, int64_t terms);
 } kernel_tiles;
