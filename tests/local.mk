@@ -221,3 +221,10 @@ check_PROGRAMS += tests/cli_export_test
 tests_cli_export_test_SOURCES = tests/cli_export_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_export_test_LDADD = $(JANSSON_LIBS) -lm
+
+check_PROGRAMS += tests/cli_infer_test tests/ir_sample_axes_test
+tests_cli_infer_test_SOURCES = tests/cli_infer_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_infer_test_LDADD = $(JANSSON_LIBS) -lm
+tests_ir_sample_axes_test_SOURCES = tests/ir_sample_axes_test.c tests/tap.h
+tests_ir_sample_axes_test_LDADD = $(zoo_libs) $(ir_libs)

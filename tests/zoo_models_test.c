@@ -144,8 +144,8 @@ static void test_shared(const char *spec)
     ir_graph *of[2] = {NULL}, *alone = zoo_built(spec, 2);
     fs_err err = {0};
     for (int32_t k = 0; k < 2; k++)
-        FS_ASSERT(zoo_build_sharing(spec, 1 + k, &tables, &err, &of[k]) ==
-                  FS_OK);
+        FS_ASSERT(zoo_build_with(spec, &(zoo_options){1 + k, &tables, false},
+                                 &err, &of[k]) == FS_OK);
     const int32_t n = count_constants(alone);
     tap_ok(n > 0 && tables.all.n > 0, "%s has %d constants", spec, n);
     tap_equal_int(equal_constants(of[0], of[1], true), n,

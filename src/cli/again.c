@@ -12,7 +12,7 @@ bool cli_making_any(const cli_making *m)
 {
     const char *said = m->c->args.recompute;
     const bool any = said ? strcmp(said, "any") == 0 : !m->recipe.recompute;
-    return !m->by_hand && any;
+    return !m->by_hand && any && !m->origin.infer;
 }
 
 bool cli_making_chooses(const cli_making *m)

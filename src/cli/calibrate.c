@@ -133,14 +133,13 @@ static fs_status run_plan(cli *c, const cli_plan *p, int32_t pass,
     enum { STEPS = 6, WARM_UP = 2 };
     exec_data data = {0};
     exec_result result;
-    ir_train_options tuning;
-    FS_TRY(cli_tuning(c, p->model.origin.optimizer, &tuning));
+    ir_train_options room;
+    const ir_train_options *tuning;
+    FS_TRY(cli_tuning(c, &p->model.origin, &room, &tuning));
     FS_TRY(cli_data_open(&p->model, "synthetic", &(exec_data_options){0},
                          c->arena, &c->err, &data));
-    const exec_options options = {.steps = STEPS,
-                                  .kernels = "auto",
-                                  .tuning = &tuning,
-                                  .warmup = WARM_UP};
+    const exec_options options = {
+        .steps = STEPS, .kernels = "auto", .tuning = tuning, .warmup = WARM_UP};
     fs_status status = exec_run(c->world, p->model.graph, p->cluster, p->plan,
                                 &data, &options, c->arena, &c->err, &result);
     if (status == FS_OK && exec_world_rank(c->world) == 0) {
@@ -303,9 +302,8 @@ fs_status cli_probe(cli *c, int32_t passes, hw_cluster **out)
     fs_progress("measuring this machine (%d passes)", passes);
     const char *const *words = words_of(c, file, passes, NULL);
     const int32_t cores = now->groups[0].cores_per_node;
-    fs_status status =
-        cli_start_ranks(c, cores < MOST_RANKS ? cores : MOST_RANKS, words,
-                        NULL);
+    fs_status status = cli_start_ranks(
+        c, cores < MOST_RANKS ? cores : MOST_RANKS, words, NULL);
     if (status == FS_OK && 2 * cores <= MOST_RANKS)
         status = cli_start_ranks(c, 2 * cores, words, NULL);
     fs_progress("%s", "");

@@ -110,7 +110,8 @@ plan_origin cli_origin(const cli *c, const char *model, const char *cluster);
 /* Imports for `samples` samples per micro-batch (0: as exported). */
 fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
                          cli_model *out);
-/* With backward and update for m micro-batches; FS_NO: only one is legal. */
+/* With backward and update, unless it is for inference, for m micro-batches;
+ * FS_NO: only one is legal. */
 fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
                           cli_model *out);
 #define CLI_ADD_A_LOSS                                                         \

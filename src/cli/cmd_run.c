@@ -10,6 +10,7 @@
 #include "cli/hosts.h"
 #include "cli/machine.h"
 #include "cli/outcome.h"
+#include "cli/outputs.h"
 #include "cli/predict.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
@@ -120,9 +121,10 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
                        cli_outcome *out)
 {
     exec_data data;
-    ir_train_options tuning;
+    ir_train_options room;
+    const ir_train_options *tuning;
     const exec_saving saving = cli_saving(c);
-    FS_TRY(cli_tuning(c, p->model.origin.optimizer, &tuning));
+    FS_TRY(cli_tuning(c, &p->model.origin, &room, &tuning));
     FS_TRY(cli_run_data_open(c, p, &data));
     int64_t steps = steps_of(c);
     out->ranks = exec_world_size(world);
@@ -130,14 +132,16 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
     cli_outcome_watch(p->model.graph, out);
     if (cli_outcome_wants_gradients())
         cli_outcome_fetch_gradients(p->model.graph, c->arena, out);
+    cli_outputs *outputs = cli_outputs_open(c, p, steps);
     exec_options options = {
         .steps = steps,
+        .sink = cli_outputs_sink(outputs),
         .saving = saving.dir ? &saving : NULL,
         .weights = c->args.weights,
         .seed = cli_seed(c, &p->model.origin),
         .kernels = c->args.kernels ? c->args.kernels : "auto",
         .collectives = c->args.collectives,
-        .tuning = &tuning,
+        .tuning = tuning,
         .stall_s = stall_seconds(),
         .warmup = steps > 4 ? 2 : 0,
         .stop_early = out->n_fetch == 0,
@@ -158,6 +162,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
                  c->arena, &c->err, &out->result);
     if (status == FS_OK)
         status = cli_progress_end(&progress, &c->err);
+    status = cli_outputs_close(outputs, status, &c->err);
     out->steps = out->result.steps;
     if (data.close)
         data.close(data.ctx);
@@ -241,6 +246,17 @@ static fs_status tell_machines(cli *c, const cli_plan *p)
     return FS_OK;
 }
 
+/* Those of steps before a checkpoint too. */
+static json_t *all_losses(const cli_outcome *o)
+{
+    const exec_result *r = &o->result;
+    json_t *losses = real_list(r->earlier, r->earlier ? r->first_step : 0);
+    json_t *own = real_list(r->losses, o->steps);
+    json_array_extend(losses, own);
+    json_decref(own);
+    return losses;
+}
+
 static void fill_json(cli *c, const cli_plan *p, const cli_outcome *o,
                       const sim_result *sim)
 {
@@ -248,11 +264,10 @@ static void fill_json(cli *c, const cli_plan *p, const cli_outcome *o,
     char digest[17];
     json_t *out = c->result;
     fs_hex(r->weights_digest, digest);
-    json_t *losses = real_list(r->earlier, r->earlier ? r->first_step : 0);
-    json_t *own = real_list(r->losses, o->steps);
-    json_array_extend(losses, own);
-    json_decref(own);
-    json_object_set_new(out, "losses", losses);
+    if (p->model.origin.infer)
+        cli_outputs_json(c, p, r, o->steps);
+    else
+        json_object_set_new(out, "losses", all_losses(o));
     json_object_set_new(out, "step_s",
                         json_pack("{s:f, s:f, s:f}", "median", r->step_median_s,
                                   "min", r->step_min_s, "max", r->step_max_s));
@@ -303,8 +318,10 @@ static void keep(cli *c, const cli_plan *p, const cli_outcome *o,
     cli_figure(c, "step_min_s", r->step_min_s, "s");
     cli_figure(c, "step_max_s", r->step_max_s, "s");
     cli_figure(c, "predicted_step_s", sim->iteration_s, "s");
-    cli_figure(c, "loss_first", r->losses[0], "");
-    cli_figure(c, "loss_last", r->losses[o->steps - 1], "");
+    if (!p->model.origin.infer) {
+        cli_figure(c, "loss_first", r->losses[0], "");
+        cli_figure(c, "loss_last", r->losses[o->steps - 1], "");
+    }
     cli_figure(c, "replayed_step_s", residuals->replayed_s, "s");
     cli_figure(c, "process_bytes", (double)most(r->process_bytes, o->ranks),
                "B");
@@ -327,6 +344,16 @@ static void memory_row(report_table *t, const char *what, double predicted,
         report_table_cell(t, "%+.1f %%", 100 * (predicted / (double)bytes - 1));
     else
         report_table_cell(t, "%s", "");
+}
+
+static void loss_row(report_table *t, const cli_outcome *o, int64_t step)
+{
+    const exec_result *r = &o->result;
+    report_table_cell(t, "loss, step %lld",
+                      (long long)(r->first_step + step + 1));
+    report_table_cell(t, "%s", "");
+    report_table_cell(t, "%.4f", r->losses[step]);
+    report_table_cell(t, "%s", "");
 }
 
 /* Beyond this fraction the figures of the machine are worth a doubt. */
@@ -365,15 +392,10 @@ static void final_table(cli *c, const cli_plan *p, const cli_outcome *o,
     memory_row(&t, "  of it touched", 0, most(r->touched_bytes, o->ranks));
     memory_row(&t, "  whole process", predicted_process(p),
                most(r->process_bytes, o->ranks));
-    report_table_cell(&t, "loss, step %lld", (long long)r->first_step + 1);
-    report_table_cell(&t, "%s", "");
-    report_table_cell(&t, "%.4f", r->losses[0]);
-    report_table_cell(&t, "%s", "");
-    report_table_cell(&t, "loss, step %lld",
-                      (long long)(r->first_step + o->steps));
-    report_table_cell(&t, "%s", "");
-    report_table_cell(&t, "%.4f", r->losses[o->steps - 1]);
-    report_table_cell(&t, "%s", "");
+    if (!p->model.origin.infer) {
+        loss_row(&t, o, 0);
+        loss_row(&t, o, o->steps - 1);
+    }
     cli_outcome_tell_skipped(c, o, &t);
     report_table_cell(&t, "throughput");
     report_table_cell(&t, "%.4g samples/s",
@@ -386,6 +408,7 @@ static void final_table(cli *c, const cli_plan *p, const cli_outcome *o,
     if (!c->args.json)
         report_table_print(&t, stdout);
     cli_tell_checkpoints(c, r);
+    cli_outputs_tell(c, p);
     cli_tell_cores(c, p->cluster);
     hint(c, sim->iteration_s, r->step_median_s);
     cli_say_digest(c, p);
@@ -545,6 +568,8 @@ static const char *const *rank_words(cli *c)
         add(words, &n, "--collectives", a->collectives);
     if (a->scalars)
         add(words, &n, "--scalars", a->scalars);
+    if (a->outputs)
+        add(words, &n, "--outputs", a->outputs);
     n += cli_run_data_words(c, words + n);
     n += cli_tuning_words(c, words + n);
     n += cli_checkpoint_words(c, words + n);
@@ -562,6 +587,7 @@ static fs_status start_and_wait(cli *c, const cli_plan *p)
     fs_progress("%s", "");
     if (status == FS_OK)
         status = tell(c, outcome.ran ? outcome.ran : p, &outcome);
+    cli_outputs_remove(c, p);
     if (outcome.ran)
         cli_plan_close(outcome.ran);
     return status;
@@ -632,7 +658,9 @@ static fs_status check_all(cli *c, const cli_plan *p)
     FS_TRY(cli_check_faults(c));
     FS_TRY(cli_check_kernels(c));
     FS_TRY(check_collectives(c));
-    FS_TRY(cli_check_tuning(c, p->model.origin.optimizer, " (the plan's)"));
+    FS_TRY(cli_outputs_check(c, p, steps_of(c)));
+    if (!p->model.origin.infer)
+        FS_TRY(cli_check_tuning(c, p->model.origin.optimizer, " (the plan's)"));
     FS_TRY(prove(c, p));
     FS_TRY(check_host(c, p));
     FS_TRY(cli_hosts_check(c, p->cluster->n_devices));

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "cli/cluster.h"
+#include "cli/infer.h"
 #include "cli/predict.h"
 #include "ir/layers.h"
 #include "plan/schedule.h"
@@ -31,6 +32,8 @@ static fs_status check_args(cli *c)
     if (a->batch < 1 || a->batch > INT32_MAX)
         return fs_fail(&c->err, FS_INVALID, "sweep wants --batch N of 1 to %d",
                        INT32_MAX);
+    bool infer;
+    FS_TRY(cli_mode(c, &infer));
     return a->output ? cli_check_writable(c, a->output) : FS_OK;
 }
 
@@ -86,6 +89,10 @@ static fs_status read_fix(cli_sweep *s)
     FS_TRY(join(c, "precision", c->args.precision, r->precision,
                 &s->origin.precision));
     FS_TRY(join(c, "states", c->args.states, r->states, &s->origin.states));
+    if (s->origin.infer) {
+        FS_TRY(cli_infer_recipe(c, r));
+        r->recompute = "none"; /* there is nothing to compute again for */
+    }
     if (r->recompute && strcmp(r->recompute, "any") == 0)
         return fs_fail(&c->err, FS_INVALID,
                        "--fix recompute=any is for search, which chooses");
@@ -243,9 +250,12 @@ static void refuse(cli_sweep *s, const char *why)
 }
 
 /* One micro-batch stands in any order: plan refuses the others of those that
- * differ by that alone (search/recipe/recipe_check.c). */
-static bool says_nothing(const search_swept *one)
+ * differ by that alone (search/recipe/recipe_check.c). Inference has parameters
+ * to cut, which zero 3 does, no states and no gradients. */
+static bool says_nothing(const cli_sweep *sweep, const search_swept *one)
 {
+    if (sweep->origin.infer && (one->zero == 1 || one->zero == 2))
+        return true;
     const plan_schedule *s = plan_schedule_find(one->schedule);
     return one->pp > 1 && one->micro_batches == 1 && !s->splits &&
            s->passes == 1 && strcmp(s->name, "1f1b") != 0;
@@ -273,7 +283,7 @@ static void take(void *ctx, const search_swept *one)
                          .micro_batches = one->micro_batches,
                          .zero = (int8_t)one->zero,
                          .seq_parallel = (int8_t)one->seq_parallel};
-    if (says_nothing(one))
+    if (says_nothing(s, one))
         return;
     if (!one->price) {
         refuse(s, one->why);

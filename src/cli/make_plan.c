@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "cli/cluster.h"
 #include "cli/guard.h"
+#include "cli/infer.h"
 #include "cli/making.h"
 #include "cli/places.h"
 #include "cli/predict.h"
@@ -68,6 +69,8 @@ static fs_status check_args(cli *c)
     FS_TRY(cli_parse_no_reduce(c, &without));
     ir_rate rate;
     FS_TRY(ir_rate_parse(a->lr_schedule ? a->lr_schedule : "", &c->err, &rate));
+    bool infer;
+    FS_TRY(cli_mode(c, &infer));
     FS_TRY(cli_check_tuning(c, a->optimizer ? a->optimizer : "adamw",
                             a->optimizer ? "" : " (the default)"));
     const char *slash = strrchr(a->output, '/');
@@ -292,6 +295,8 @@ static fs_status take_words(cli_making *m)
 {
     const cli_args *a = &m->c->args;
     const char *fixed = m->recipe.recompute;
+    if (m->origin.infer)
+        FS_TRY(cli_infer_recipe(m->c, &m->recipe));
     const bool any_fixed = fixed && strcmp(fixed, "any") == 0;
     if (any_fixed && !m->by_hand &&
         (!a->recompute || strcmp(a->recompute, "any") == 0))

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include "base/regex.h"
+#include "cli/infer.h"
 #include "cli/part.h"
 #include "cli/sizes.h"
 #include "cli/states.h"
@@ -49,6 +50,7 @@ plan_origin cli_origin(const cli *c, const char *model, const char *cluster)
     const cli_args *a = &c->args;
     return (plan_origin){
         .model = model,
+        .infer = a->mode && strcmp(a->mode, "infer") == 0,
         .loss = a->loss ? a->loss : "",
         .params = a->params ? a->params : "",
         .rewrite = cli_rewrites(a),
@@ -105,6 +107,7 @@ static fs_status open_onnx(const plan_origin *o, int64_t samples, fs_err *err,
         .seed = o->seed,
         .rewrites = &rewrites,
         .no_dropout = !o->dropout,
+        .answers = o->infer,
         .about = &about,
     };
     fs_status status = onnx_import(o->model, &options, err, &out->mapping,
@@ -116,6 +119,11 @@ static fs_status check_loss(const plan_origin *o, fs_err *err)
 {
     if (!o->loss[0])
         return FS_OK;
+    if (o->infer)
+        return cli_part_fail(o, "loss", err,
+                             "%s has no effect: a plan of inference has no "
+                             "loss",
+                             o->loss);
     return cli_part(o, "loss", err, onnx_loss_check(o->loss, err));
 }
 
@@ -160,10 +168,10 @@ static fs_status open_zoo(const plan_origin *o, int64_t samples,
                              "has no dropouts",
                              o->model);
     ir_rewrite_options rewrites;
+    const zoo_options options = {samples > 0 ? samples : 1, tables, o->infer};
     FS_TRY(read_rewrites(o, err, &rewrites));
     FS_TRY(cli_part(o, "model", err,
-                    zoo_build_sharing(o->model, samples > 0 ? samples : 1,
-                                      tables, err, &out->graph)));
+                    zoo_build_with(o->model, &options, err, &out->graph)));
     ir_rewrite(out->graph, &rewrites);
     if (out->graph->err.status != FS_OK)
         return cli_part_fail(o, "model", err, "%s", out->graph->err.text);
@@ -373,13 +381,15 @@ static fs_status choose_again(const plan_origin *o, ir_graph *graph,
     return status;
 }
 
-fs_status cli_model_add_training(cli *c, const plan_origin *o, int32_t m,
-                                 const cli_model *whole, cli_model *model)
+fs_status cli_model_add_step(cli *c, const plan_origin *o, int32_t m,
+                             const cli_model *whole, cli_model *model)
 {
     ir_graph *graph = model->graph;
     ir_train_options options = ir_train_defaults();
     const char *about = "model";
     fs_err *err = &c->err;
+    if (o->infer)
+        return cli_infer_graph(c, o, m, whole, graph);
     FS_TRY(cli_read_precision(o, err, &options));
     FS_TRY(cli_part(o, "optimizer", err,
                     ir_optimizer_parse(o->optimizer, err, &options.optimizer)));
@@ -414,7 +424,7 @@ fs_status cli_model_add_training(cli *c, const plan_origin *o, int32_t m,
 fs_status cli_model_gradients(cli *c, cli_model *model)
 {
     plan_origin origin = model->origin;
-    return cli_model_add_training(c, &origin, 1, NULL, model);
+    return cli_model_add_step(c, &origin, 1, NULL, model);
 }
 
 fs_status cli_model_network(cli *c, const plan_origin *origin, int32_t m,
@@ -427,7 +437,7 @@ fs_status cli_model_network(cli *c, const plan_origin *origin, int32_t m,
             (long long)origin->batch, m);
     cli_model model;
     FS_TRY(cli_model_open(c, origin, origin->batch / m, &model));
-    if (model.graph->loss < 0) {
+    if (model.graph->loss < 0 && !origin->infer) {
         cli_model_close(&model);
         return cli_part_fail(origin, origin->file ? "loss" : "model", &c->err,
                              "%s has no loss to train%s", origin->model,
@@ -442,7 +452,7 @@ fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
 {
     cli_model model;
     FS_TRY(cli_model_network(c, origin, m, &model));
-    const fs_status status = cli_model_add_training(c, origin, m, NULL, &model);
+    const fs_status status = cli_model_add_step(c, origin, m, NULL, &model);
     if (status == FS_OK)
         *out = model;
     else

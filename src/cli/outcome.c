@@ -152,6 +152,8 @@ fs_status cli_outcome_write(const cli_outcome *o, const cli_plan *p,
     json_object_set_new(root, "rss_growth_bytes",
                         whole(r->rss_growth_bytes, o->ranks));
     json_object_set_new(root, "weights_digest", json_string(digest));
+    fs_hex(r->outputs_digest, digest);
+    json_object_set_new(root, "outputs_digest", json_string(digest));
     json_object_set_new(root, "timing", timing_json(r->measured, p->plan));
     fs_status status = fs_json_save(root, path, err);
     json_decref(root);
@@ -206,6 +208,12 @@ static int64_t *read_whole(json_t *root, const char *key, fs_arena *arena)
     return out;
 }
 
+static uint64_t read_digest(const json_t *root, const char *key)
+{
+    const char *digest = json_string_value(json_object_get(root, key));
+    return digest ? strtoull(digest, NULL, 16) : 0;
+}
+
 static fs_status read_outcome(const char *path, const plan *p, fs_arena *arena,
                               fs_err *err, cli_outcome *out)
 {
@@ -234,9 +242,8 @@ static fs_status read_outcome(const char *path, const plan *p, fs_arena *arena,
     r->process_bytes = read_whole(root, "process_bytes", arena);
     r->workspace_bytes = read_whole(root, "workspace_bytes", arena);
     r->rss_growth_bytes = read_whole(root, "rss_growth_bytes", arena);
-    const char *digest =
-        json_string_value(json_object_get(root, "weights_digest"));
-    r->weights_digest = digest ? strtoull(digest, NULL, 16) : 0;
+    r->weights_digest = read_digest(root, "weights_digest");
+    r->outputs_digest = read_digest(root, "outputs_digest");
     r->measured = plan_timing_new(p, "measured", arena);
     read_timing(json_object_get(root, "timing"), p, r->measured);
     json_decref(root);

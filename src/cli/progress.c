@@ -85,15 +85,16 @@ static void add_left(char text[64], const cli_progress *p, int64_t step)
 static void show(const cli_progress *p, int64_t step, double loss,
                  double step_s)
 {
-    char took[32], predicted[32], left[64], beside[64] = "";
+    char took[32], predicted[32], left[64], beside[64] = "", told[32] = "";
+    if (!p->infer)
+        snprintf(told, sizeof told, "loss %.4f  ", loss);
     if (p->predicted_s > 0)
         snprintf(beside, sizeof beside, " (predicted %s)",
                  fs_human_seconds(predicted, p->predicted_s));
     add_left(left, p, step);
     fprintf(stderr,
-            "\r\033[Kstep %" PRId64 " of %" PRId64
-            "  loss %.4f  %s%s  %.4g samples/s%s",
-            step + 1, p->steps, loss, fs_human_seconds(took, step_s), beside,
+            "\r\033[Kstep %" PRId64 " of %" PRId64 "  %s%s%s  %.4g samples/s%s",
+            step + 1, p->steps, told, fs_human_seconds(took, step_s), beside,
             p->batch / step_s, left);
     if (step + 1 == p->steps)
         fputs("\r\033[K", stderr);
@@ -128,6 +129,7 @@ void cli_progress_begin(const cli *c, const cli_plan *p, int64_t steps,
                           .batch = (double)p->model.graph->batch,
                           .predicted_s = said ? strtod(said, NULL) : 0,
                           .shows = said != NULL,
+                          .infer = p->model.origin.infer,
                           .scalars = c->args.scalars};
 }
 

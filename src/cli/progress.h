@@ -10,6 +10,7 @@ typedef struct cli_progress {
     int64_t steps; /* of the whole run */
     double batch, predicted_s;
     bool shows;          /* the line */
+    bool infer;          /* there are no losses */
     const char *scalars; /* the table's file; NULL: none */
     FILE *file;          /* from the first step on */
     int fault;           /* errno of a write */

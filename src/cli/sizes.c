@@ -80,10 +80,9 @@ static ir_graph *train_few(const cli_sizes *sizes, const cli *c, const draft *d)
     cli_model few = {.graph = ir_shorten(d->model.graph)};
     if (!few.graph)
         return NULL;
-    const bool made =
-        cli_model_add_training(&own, &sizes->origin, d->m, &sizes->few_of_them,
-                               &few) == FS_OK &&
-        !few.statistics; /* of which all are counted */
+    const bool made = cli_model_add_step(&own, &sizes->origin, d->m,
+                                         &sizes->few_of_them, &few) == FS_OK &&
+                      !few.statistics; /* of which all are counted */
     if (!made)
         cli_model_close(&few);
     return few.graph;
@@ -94,7 +93,7 @@ static fs_status train_in_full(const cli_sizes *sizes, cli *c, draft *d)
     const cli_model *whole =
         d->m > 1 && sizes->whole.graph ? &sizes->whole : NULL;
     const fs_status status =
-        cli_model_add_training(c, &sizes->origin, d->m, whole, &d->model);
+        cli_model_add_step(c, &sizes->origin, d->m, whole, &d->model);
     if (status != FS_OK)
         cli_model_close(&d->model);
     return status;

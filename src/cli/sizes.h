@@ -22,13 +22,13 @@ fs_status cli_sizes_train_all(cli *c, cli_sizes *sizes, int32_t n,
                               cli_model *out);
 
 /* ---- model.c ---- */
-/* The network, with a loss, for m micro-batches; FS_INVALID: it cannot be
- * trained so. */
+/* The network, with a loss unless it is for inference, for m micro-batches;
+ * FS_INVALID: it cannot be trained so. */
 fs_status cli_model_network(cli *c, const plan_origin *origin, int32_t m,
                             cli_model *out);
-/* Its training; `whole` is the network for the whole batch, NULL: it is opened
- * when it is wanted. */
-fs_status cli_model_add_training(cli *c, const plan_origin *o, int32_t m,
-                                 const cli_model *whole, cli_model *model);
+/* Its training, or its step of inference; `whole` is the network for the whole
+ * batch, NULL: it is opened when it is wanted. */
+fs_status cli_model_add_step(cli *c, const plan_origin *o, int32_t m,
+                             const cli_model *whole, cli_model *model);
 
 #endif

@@ -50,18 +50,23 @@ fs_status cli_check_tuning(cli *c, const char *optimizer, const char *why)
     return FS_OK;
 }
 
-fs_status cli_tuning(cli *c, const char *optimizer, ir_train_options *out)
+fs_status cli_tuning(cli *c, const plan_origin *o, ir_train_options *room,
+                     const ir_train_options **out)
 {
     const cli_args *a = &c->args;
     ir_optimizer kind;
-    FS_TRY(ir_optimizer_parse(optimizer, &c->err, &kind));
-    *out = (ir_train_options){.optimizer = kind,
-                              .lr = a->lr,
-                              .weight_decay = a->weight_decay,
-                              .momentum = a->momentum,
-                              .beta1 = a->beta1,
-                              .beta2 = a->beta2,
-                              .epsilon = a->epsilon};
+    *out = NULL;
+    if (o->infer)
+        return FS_OK;
+    FS_TRY(ir_optimizer_parse(o->optimizer, &c->err, &kind));
+    *out = room;
+    *room = (ir_train_options){.optimizer = kind,
+                               .lr = a->lr,
+                               .weight_decay = a->weight_decay,
+                               .momentum = a->momentum,
+                               .beta1 = a->beta1,
+                               .beta2 = a->beta2,
+                               .epsilon = a->epsilon};
     return FS_OK;
 }
 

@@ -43,9 +43,20 @@ fs_status exec_world_threads(int32_t n, exec_thread_fn *run, void *ctx,
                              fs_err *err);
 
 /* ---- running ---- */
+/* Takes the outputs of the graph but its loss, whole, of each micro-batch of
+ * each step, on the first rank of the stage that has one: `output` counts in
+ * graph->outputs, `data` is row-major and lives until it returns. FS_FAULT ends
+ * the job with its message. */
+typedef struct exec_sink {
+    void *ctx;
+    fs_status (*take)(void *ctx, int32_t output, int64_t step,
+                      int32_t micro_batch, const void *data, fs_err *err);
+} exec_sink;
+
 typedef struct exec_options {
     int64_t steps;             /* with those that a checkpoint has behind it */
     const exec_saving *saving; /* NULL: none */
+    const exec_sink *sink;     /* of this rank; NULL: nobody wants outputs */
     const char *weights;       /* first values: weights.h; NULL: drawn */
     uint64_t seed;
     const char *kernels;            /* "auto", "reference" */
@@ -104,6 +115,8 @@ typedef struct exec_result {
     uint64_t weights_digest;   /* of parameters after the last step; the same
                                   for every plan that gives the same bits; 0
                                   when the training diverged */
+    uint64_t outputs_digest;   /* likewise of the outputs of the last step, but
+                                  the loss; 0: there are none */
     plan_timing *measured;     /* per role and task: median isolated seconds */
 } exec_result;
 

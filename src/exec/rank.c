@@ -81,6 +81,7 @@ static fs_status prepare_compute(exec_rank *rank, exec_task *t, fs_err *err)
 {
     const ir_node *node = t->call.node;
     t->is_loss = node->op == IR_OP_output && node->in[0] == rank->graph->loss;
+    t->output = exec_rank_output_of(rank, node);
     if (node->op == IR_OP_output)
         return FS_OK;
     FS_TRY(

@@ -26,7 +26,9 @@ typedef struct exec_task {
     void *state;
     kernel_call call;
     double f[IR_MAX_REAL];
-    bool is_loss; /* in[0] is the loss, whole */
+    bool is_loss;   /* in[0] is the loss, whole */
+    int32_t output; /* in[0] is this one of graph->outputs, whole, which this
+                       rank gives away; -1: it is not */
     /* BOX, SEND, RECV */
     exec_transfer *transfer;
     /* LOAD */
@@ -75,6 +77,8 @@ typedef struct exec_rank {
     int32_t n_captures;
     exec_capture *captures;
     double **watched; /* [n_watch][steps], of this rank's own knowledge */
+
+    uint64_t outputs_digest; /* of what this rank gave away in the last step */
 
     int64_t *firings; /* [steps] completed tasks of the step */
     int64_t firings_per_step;
@@ -147,6 +151,12 @@ fs_status exec_rank_fetch(exec_rank *rank, fs_err *err);
 uint64_t exec_rank_digest(exec_rank *rank);
 /* What is watched, from the ranks that know it to all. */
 void exec_rank_share_watched(exec_rank *rank);
+
+/* Which of the graph's outputs the node's task gives away here: exec_task. */
+int32_t exec_rank_output_of(const exec_rank *rank, const ir_node *node);
+/* What its register holds, to the sink; counted into the digest in the last
+ * step. */
+void exec_rank_give(exec_rank *rank, int32_t stream, const exec_task *t);
 
 /* Steps the actors until all are at their end. */
 void exec_rank_run(exec_rank *rank);

@@ -53,6 +53,8 @@ static void run_kernel(exec_rank *rank, int32_t stream, exec_task *t)
     if (!t->kernel) {
         if (t->is_loss)
             read_loss(rank, stream, t);
+        if (t->output >= 0)
+            exec_rank_give(rank, stream, t);
         return;
     }
     for (int32_t i = 0; i < task->n_in; i++)

@@ -87,6 +87,8 @@ typedef struct ir_graph {
                                 a mean over samples, else 1; 1 before */
     int64_t batch;           /* samples of the whole step; 0 when unknown.
                                 Inputs carry batch / micro_batches samples */
+    bool infer;              /* for builders: made for its outputs alone. No
+                                labels, no loss, running statistics */
     uint64_t digest;         /* of the source model, set by the importer */
     int32_t meant;           /* nodes of the graph that a compact one stands
                                 for (compact.h); 0: it is none */

@@ -27,7 +27,7 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/recompute.c src/ir/recompute.h src/ir/recompute.def src/ir/recompute_choose.c src/ir/recompute_casts.c \
   src/ir/recompute_core.h src/ir/recompute_core.c \
   src/ir/rewrite_fold.c \
-  src/ir/samples.c src/ir/samples.h src/ir/blocks.c src/ir/blocks.h \
+  src/ir/samples.c src/ir/samples.h src/ir/sample_axes.c src/ir/blocks.c src/ir/blocks.h \
   src/ir/blocks_alike.c src/ir/blocks_parts.h \
   src/ir/layers.c src/ir/layers.h src/ir/layers_parts.h \
   src/ir/layers_check.c src/ir/fold.c src/ir/resize.c src/ir/resize.h \

@@ -44,4 +44,13 @@ typedef struct ir_loss_form {
 fs_status ir_loss_find_form(const ir_graph *whole, const ir_graph *part,
                             int32_t times, fs_err *err, ir_loss_form *out);
 
+/* Of a tensor that is the same for all samples; of one whose rows are no
+ * sample's alone, as far as can be told. */
+enum { IR_SAMPLES_NONE = -1, IR_SAMPLES_MIXED = -2 };
+
+/* [tensor]: the axis along which it holds the samples in their order, each
+ * sample's part a function of that sample alone. Axes of length 1 tell nothing:
+ * of a graph of two samples or more. */
+int32_t *ir_sample_axes(const ir_graph *graph, fs_arena *arena);
+
 #endif

@@ -95,7 +95,8 @@ typedef struct ir_tensor {
                            update (loop-carried edge), or -1 */
     int32_t again_of;   /* copies: the tensor of the forward pass that is made
                            again (recompute.h), or -1 */
-    int32_t batch_axis; /* inputs: the axis that is cut by samples, or -1 */
+    int32_t batch_axis; /* inputs, and outputs of a step of inference: the axis
+                           along which they hold samples, or -1 */
 } ir_tensor;
 
 #endif

@@ -200,10 +200,24 @@ static void mark_own(ir_graph *g, int32_t tensor)
     ir_mark_output(g, taken ? ir_unary(g, IR_OP_identity, tensor) : tensor);
 }
 
+/* What a buffer takes as its next value is nobody's output, where an export
+ * says so. */
+static const bool *list_carried(onnx_ctx *c)
+{
+    const ir_graph *g = c->graph;
+    bool *out = fs_new(c->arena, bool, g->tensors.n);
+    for (int32_t t = 0; t < g->tensors.n && c->model->proto.notes.n > 0; t++)
+        if (g->tensors.at[t].next >= 0)
+            out[g->tensors.at[t].next] = true;
+    return out;
+}
+
 /* Also where nothing is left to compute. What has no elements is no tensor. */
 static fs_status mark_known(onnx_ctx *c)
 {
     ir_graph *g = c->graph;
+    const int32_t n_known = g->tensors.n;
+    const bool *carried = list_carried(c);
     for (int32_t i = 0; i < c->model->proto.outputs.n; i++) {
         char shape[160];
         const char *name = c->model->proto.outputs.at[i].name;
@@ -218,21 +232,10 @@ static fs_status mark_known(onnx_ctx *c)
         if (known)
             value->tensor = onnx_tensor_of(c, value);
         FS_TRY(output_tensor(c, i, &tensor));
-        mark_own(g, tensor);
+        if (!c->options->answers || tensor >= n_known || !carried[tensor])
+            mark_own(g, tensor);
     }
     return FS_OK;
-}
-
-/* What a buffer takes as its next value is nobody's output, where an export
- * says so. */
-static const bool *list_carried(onnx_ctx *c)
-{
-    const ir_graph *g = c->graph;
-    bool *out = fs_new(c->arena, bool, g->tensors.n);
-    for (int32_t t = 0; t < g->tensors.n && c->model->proto.notes.n > 0; t++)
-        if (g->tensors.at[t].next >= 0)
-            out[g->tensors.at[t].next] = true;
-    return out;
 }
 
 static fs_status mark_all(onnx_ctx *c)
@@ -249,6 +252,13 @@ static fs_status mark_all(onnx_ctx *c)
     return FS_OK;
 }
 
+/* Only training moves them. */
+static void keep_buffers(ir_graph *g)
+{
+    for (int32_t t = 0; t < g->tensors.n; t++)
+        g->tensors.at[t].next = -1;
+}
+
 fs_status onnx_mark_ends(onnx_ctx *c)
 {
     ir_graph *g = c->graph;
@@ -256,14 +266,17 @@ fs_status onnx_mark_ends(onnx_ctx *c)
         return onnx_fail(c, "the graph has no outputs");
     if (!c->options->infer)
         onnx_restore_buffers(c);
-    if (c->options->infer)
+    if (c->options->infer || c->options->answers) {
         FS_TRY(mark_known(c));
-    else
+        if (c->options->answers)
+            keep_buffers(g);
+    } else {
         FS_TRY(find_loss(c));
-    if (!c->options->infer && g->loss < 0)
-        FS_TRY(mark_all(c));
-    if (!c->options->infer && g->loss < 0)
-        onnx_note(c, "the graph has no loss; --loss appends one");
+        if (g->loss < 0)
+            FS_TRY(mark_all(c));
+        if (g->loss < 0)
+            onnx_note(c, "the graph has no loss; --loss appends one");
+    }
     return g->err.status == FS_OK ? FS_OK : onnx_fail(c, "%s", g->err.text);
 }
 

@@ -29,6 +29,9 @@ typedef struct onnx_options {
     bool no_dropout; /* leave dropouts out: their inputs pass through */
     bool infer;      /* forward only: every output is marked, no loss is looked
                         for, nothing is a parameter for its name */
+    bool answers;    /* every output is marked, no loss is looked for or added;
+                        norms take running statistics, dropouts are left out.
+                        Parameters are what they are in training */
     size_t max_folded_bytes; /* of all values made at import; 0: 2 GiB */
     int32_t n_given; /* values of the first inputs by position: their shapes
                         are these, and operators that want a value at import

@@ -69,6 +69,16 @@ static fs_status train_batch_norm(onnx_ctx *c, const ir_shape *in)
     return onnx_set(c, 4, var);
 }
 
+/* What a form of training gives out too, as it stands. */
+static fs_status keep_statistics(onnx_ctx *c, int32_t mean, int32_t var)
+{
+    for (int32_t k = 1; k <= 4; k++)
+        if (onnx_wants(c, k))
+            FS_TRY(onnx_set(
+                c, k, ir_unary(c->graph, IR_OP_identity, k % 2 ? mean : var)));
+    return FS_OK;
+}
+
 fs_status onnx_import_batch_norm(onnx_ctx *c)
 {
     ir_shape in;
@@ -81,9 +91,10 @@ fs_status onnx_import_batch_norm(onnx_ctx *c)
     int32_t mean = onnx_in(c, 3), var = onnx_in(c, 4);
     make_buffer(c, mean);
     make_buffer(c, var);
-    if (is_training(c))
+    if (is_training(c) && !c->options->answers)
         return train_batch_norm(c, &in);
-    return onnx_set(c, 0, add_batch_norm(c, mean, var, false));
+    FS_TRY(onnx_set(c, 0, add_batch_norm(c, mean, var, false)));
+    return keep_statistics(c, mean, var);
 }
 
 /* ---- along rows ---- */

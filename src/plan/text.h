@@ -14,6 +14,8 @@ enum { PLAN_FORMAT_VERSION = 4, PLAN_MAX_MICRO_BATCHES = 1 << 20 };
 typedef struct plan_origin {
     const char *file;        /* the plan's file that says it; NULL: none */
     const char *model;       /* file or zoo string */
+    bool infer;              /* its graph has outputs and no loss, and trains
+                                nothing: all of training is "" or usual */
     const char *loss;        /* --loss, or "" */
     const char *params;      /* --params, or "" */
     const char *rewrite;     /* which graph rewrites: a list */

@@ -28,19 +28,8 @@ static void set_texts(json_t *out, const char *key, int32_t n,
     json_object_set_new(out, key, list);
 }
 
-json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
+static void set_training(json_t *out, const plan_origin *o)
 {
-    json_t *out = json_object();
-    fs_json_set_text(out, "model", o->model);
-    fs_json_set_text(out, "loss", o->loss);
-    fs_json_set_text(out, "params", o->params);
-    fs_json_set_text(out, "rewrite", o->rewrite);
-    fs_json_set_bool(out, "dropout", o->dropout);
-    fs_json_set_text(out, "recompute", o->recompute ? o->recompute : "");
-    if (o->again && o->again[0])
-        fs_json_set_text(out, "again", o->again);
-    if (o->n_kept)
-        set_texts(out, "kept", o->n_kept, o->kept);
     fs_json_set_text(out, "optimizer", o->optimizer);
     fs_json_set_real(out, "lr", o->lr);
     fs_json_set_text(out, "lr_schedule", o->lr_schedule);
@@ -50,6 +39,25 @@ json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
     fs_json_set_real(out, "beta2", o->beta2);
     fs_json_set_real(out, "epsilon", o->epsilon);
     fs_json_set_real(out, "clip_norm", o->clip_norm);
+}
+
+json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
+{
+    json_t *out = json_object();
+    fs_json_set_text(out, "model", o->model);
+    if (o->infer)
+        fs_json_set_text(out, "mode", "infer");
+    fs_json_set_text(out, "loss", o->loss);
+    fs_json_set_text(out, "params", o->params);
+    fs_json_set_text(out, "rewrite", o->rewrite);
+    fs_json_set_bool(out, "dropout", o->dropout);
+    fs_json_set_text(out, "recompute", o->recompute ? o->recompute : "");
+    if (o->again && o->again[0])
+        fs_json_set_text(out, "again", o->again);
+    if (o->n_kept)
+        set_texts(out, "kept", o->n_kept, o->kept);
+    if (!o->infer)
+        set_training(out, o);
     if (o->precision && strcmp(o->precision, "fp32") != 0) {
         fs_json_set_text(out, "precision", o->precision);
         fs_json_set_text(out, "loss_scale", o->loss_scale);
@@ -204,9 +212,39 @@ static fs_status read_real(const fs_json *in, const char *key, real_range range,
     return FS_OK;
 }
 
+/* Plans of training do not say it. */
+static fs_status read_mode(const fs_json *in, fs_err *err, bool *infer)
+{
+    const char *mode;
+    if (!fs_json_has(in, "mode"))
+        return FS_OK;
+    FS_TRY(fs_json_text(in, "mode", err, &mode));
+    *infer = strcmp(mode, "infer") == 0;
+    return *infer
+               ? FS_OK
+               : fs_json_fail(in, "mode", err, "is \"%.40s\", not infer", mode);
+}
+
+/* What shapes a training, which a plan of inference has none of. */
+static const char *const of_training[] = {
+    "optimizer", "lr",    "lr_schedule", "weight_decay", "momentum",
+    "beta1",     "beta2", "epsilon",     "clip_norm"};
+
+static fs_status refuse_training(const fs_json *in, fs_err *err)
+{
+    for (size_t i = 0; i < sizeof of_training / sizeof *of_training; i++)
+        if (fs_json_has(in, of_training[i]))
+            return fs_json_fail(in, of_training[i], err,
+                                "stands in a plan of inference");
+    return FS_OK;
+}
+
 static fs_status read_training(const fs_json *in, fs_arena *arena, fs_err *err,
                                plan_origin *o)
 {
+    o->optimizer = o->lr_schedule = "";
+    if (o->infer)
+        return refuse_training(in, err);
     FS_TRY(fs_json_strdup(in, "optimizer", arena, err, &o->optimizer));
     FS_TRY(read_real(in, "lr", a_constant, err, &o->lr));
     FS_TRY(fs_json_strdup(in, "lr_schedule", arena, err, &o->lr_schedule));
@@ -239,12 +277,12 @@ static fs_status read_precision(const fs_json *in, fs_arena *arena, fs_err *err,
 static fs_status check_keys(const fs_json *in, fs_err *err)
 {
     return PLAN_TEXT_KEYS(
-        in, err, "model", "loss", "params", "rewrite", "dropout", "recompute",
-        "again", "kept", "optimizer", "lr", "lr_schedule", "weight_decay",
-        "momentum", "beta1", "beta2", "epsilon", "clip_norm", "precision",
-        "loss_scale", "states", "compress", "compressed", "cluster", "batch",
-        "memory_bytes", "micro_batches", "binds", "padding", "seed",
-        "iteration_s", "sim_iteration_s");
+        in, err, "model", "mode", "loss", "params", "rewrite", "dropout",
+        "recompute", "again", "kept", "optimizer", "lr", "lr_schedule",
+        "weight_decay", "momentum", "beta1", "beta2", "epsilon", "clip_norm",
+        "precision", "loss_scale", "states", "compress", "compressed",
+        "cluster", "batch", "memory_bytes", "micro_batches", "binds", "padding",
+        "seed", "iteration_s", "sim_iteration_s");
 }
 
 fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
@@ -254,6 +292,7 @@ fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
     int64_t micro_batches, seed;
     FS_TRY(check_keys(in, err));
     FS_TRY(fs_json_strdup(in, "model", arena, err, &o.model));
+    FS_TRY(read_mode(in, err, &o.infer));
     FS_TRY(fs_json_strdup(in, "loss", arena, err, &o.loss));
     FS_TRY(fs_json_strdup(in, "params", arena, err, &o.params));
     FS_TRY(fs_json_strdup(in, "rewrite", arena, err, &o.rewrite));

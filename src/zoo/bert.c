@@ -74,6 +74,8 @@ static int32_t word_loss(const zoo_transformer *t, int32_t x, int32_t words,
     int32_t bias =
         zoo_parameter(g, head, "bias", zoo_vector(vocab), (ir_init){0});
     x = ir_binary(g, IR_OP_add, ir_matmul(g, x, words, false, true), bias);
+    if (zoo_answer(g, x, "logits"))
+        return -1;
     ir_label_loss loss = {.labels = labels,
                           .weights = -1,
                           .ignores = true,
@@ -90,7 +92,10 @@ static int32_t sentence_loss(const zoo_transformer *t, int32_t x)
     x = ir_reshape(g, ir_slice(g, x, 1, 0, 1),
                    zoo_matrix(t->samples, t->hidden));
     x = ir_unary(g, IR_OP_tanh, linear(t, x, "pool", t->hidden));
-    return ir_cross_entropy(g, linear(t, x, "sentence", 2), next);
+    x = linear(t, x, "sentence", 2);
+    if (zoo_answer(g, x, "sentence"))
+        return -1;
+    return ir_cross_entropy(g, x, next);
 }
 
 static void build(ir_graph *g, const int64_t *value, int64_t samples)
@@ -110,9 +115,10 @@ static void build(ir_graph *g, const int64_t *value, int64_t samples)
     int32_t x = embed(&t, value[VOCAB], &words);
     for (int64_t i = 0; i < value[LAYERS]; i++)
         x = block_of(&t, x, i);
-    g->loss = word_loss(&t, x, words, value[PREDICTIONS]);
-    if (value[SENTENCE])
-        g->loss = ir_binary(g, IR_OP_add, g->loss, sentence_loss(&t, x));
+    const int32_t word = word_loss(&t, x, words, value[PREDICTIONS]);
+    const int32_t sentence = value[SENTENCE] ? sentence_loss(&t, x) : -1;
+    if (!g->infer)
+        g->loss = sentence < 0 ? word : ir_binary(g, IR_OP_add, word, sentence);
 }
 
 const zoo_model zoo_model_bert = {

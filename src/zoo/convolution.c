@@ -100,14 +100,18 @@ int32_t zoo_batch_norm(ir_graph *g, int32_t x, zoo_part part)
     int32_t old_mean = zoo_buffer(g, part, "running_mean", shape, (ir_init){0});
     int32_t old_var =
         zoo_buffer(g, part, "running_var", shape, zoo_constant(1));
+    ir_node node = {.op = IR_OP_batch_norm,
+                    .n_in = 5,
+                    .in = {x, gain, bias, old_mean, old_var},
+                    .f = {1e-5}};
+    if (g->infer)
+        return ir_append(g, &node);
     int32_t mean = ir_reduce_mean(g, x, others, false);
     int32_t squares = ir_binary(g, IR_OP_centred_square, x, mean);
     int32_t var = ir_scale(g, squares, 1 / count, 0);
-    ir_node node = {.op = IR_OP_batch_norm,
-                    .n_in = 5,
-                    .in = {x, gain, bias, mean, var},
-                    .i = {1},
-                    .f = {1e-5}};
+    node.in[3] = mean;
+    node.in[4] = var;
+    node.i[0] = 1;
     int32_t y = ir_append(g, &node);
     move_statistic(g, old_mean, mean);
     move_statistic(g, old_var, var);

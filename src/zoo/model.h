@@ -84,6 +84,9 @@ int32_t zoo_embed(ir_graph *graph, int32_t ids, zoo_table *table);
 /* Integers below what their readers take, one row of `length` per sample. */
 int32_t zoo_ids(ir_graph *graph, const char *name, int64_t samples,
                 int64_t length);
+/* Of a graph that is made for its outputs: marks x as one, under that name, and
+ * what follows, a loss, is left out. False: the loss is wanted. */
+bool zoo_answer(ir_graph *graph, int32_t x, const char *name);
 /* Inputs "labels" (samples), mean cross-entropy of logits (samples, classes):
  * sets the graph's loss. */
 void zoo_classify(ir_graph *graph, int32_t logits);

@@ -39,6 +39,8 @@ static void build_network(const zoo_transformer *t, zoo_experts *e,
     x = zoo_norm(t, x, zoo_whole("lnf"));
     zoo_scope(g, zoo_whole("head"));
     x = ir_matmul(g, x, tok.parameter, false, true);
+    if (zoo_answer(g, x, "logits"))
+        return;
     zoo_scope(g, zoo_whole("loss"));
     g->loss = zoo_add_balance(g, e, ir_cross_entropy(g, x, targets));
 }

@@ -66,7 +66,9 @@ static void build(ir_graph *g, const int64_t *value, int64_t samples)
                           .out = value[CLASSES],
                           .kernel = 1,
                           .biased = true};
-    add_loss(g, zoo_conv(g, x, &head), value);
+    x = zoo_conv(g, x, &head);
+    if (!zoo_answer(g, x, "logits"))
+        add_loss(g, x, value);
 }
 
 const zoo_model zoo_model_unet = {

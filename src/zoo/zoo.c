@@ -257,7 +257,10 @@ static fs_status build(const request *r, ir_graph *graph, fs_err *err)
     FS_TRY(set_values(r, graph->arena, err, value));
     r->model->build(graph, value, r->samples);
     graph->scope = NULL;
-    ir_graph_rename(graph, graph->loss, "loss");
+    if (graph->infer && graph->err.status == FS_OK)
+        ir_graph_prune(graph); /* labels that nobody reads */
+    else
+        ir_graph_rename(graph, graph->loss, "loss");
     graph->batch = r->samples;
     if (graph->err.status != FS_OK)
         return fs_fail(err, graph->err.status, "zoo:%s: %s", r->name,
@@ -290,19 +293,20 @@ static fs_status find(const char *name, int64_t samples, fs_err *err,
 fs_status zoo_build(const char *spec, int64_t samples, fs_err *err,
                     ir_graph **out)
 {
-    return zoo_build_sharing(spec, samples, NULL, err, out);
+    return zoo_build_with(spec, &(zoo_options){.samples = samples}, err, out);
 }
 
-fs_status zoo_build_sharing(const char *spec, int64_t samples,
-                            ir_tables *tables, fs_err *err, ir_graph **out)
+fs_status zoo_build_with(const char *spec, const zoo_options *options,
+                         fs_err *err, ir_graph **out)
 {
     const char *name = strncmp(spec, "zoo:", 4) == 0 ? spec + 4 : spec;
     request r;
-    FS_TRY(find(name, samples, err, &r));
+    FS_TRY(find(name, options->samples, err, &r));
     ir_graph *graph = ir_graph_create(r.name);
     graph->digest = fs_hash_text(0, name);
-    if (tables)
-        graph->shared = tables;
+    graph->infer = options->infer;
+    if (options->tables)
+        graph->shared = options->tables;
     fs_status status = build(&r, graph, err);
     if (status != FS_OK)
         ir_graph_destroy(graph);

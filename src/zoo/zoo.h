@@ -10,10 +10,17 @@
  * known ones. */
 fs_status zoo_build(const char *spec, int64_t samples, fs_err *err,
                     ir_graph **out);
-/* The same with `tables`, which outlive it, in the place of its own: graphs of
- * other numbers of samples have the same masks and angles. */
-fs_status zoo_build_sharing(const char *spec, int64_t samples,
-                            ir_tables *tables, fs_err *err, ir_graph **out);
+typedef struct zoo_options {
+    int64_t samples;   /* per micro-batch */
+    ir_tables *tables; /* which outlive the graph, in the place of its own:
+                          graphs of other numbers of samples have the same masks
+                          and angles; NULL */
+    bool infer;        /* no loss: what it would be of is marked as an output,
+                          "logits" (insightface: "features"; bert: "sentence"
+                          too); norms take their running statistics */
+} zoo_options;
+fs_status zoo_build_with(const char *spec, const zoo_options *options,
+                         fs_err *err, ir_graph **out);
 const char *zoo_names(void);
 
 /* Rows of presets.def; the last has no name. */
