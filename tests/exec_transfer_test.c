@@ -18,6 +18,7 @@ typedef struct trial {
     plan_exchange x;
     int32_t first_giver, first_taker;
     exec_algorithm algorithm;
+    int64_t chunk_bytes;
     bool exact; /* whole numbers: sums do not depend on their order */
 } trial;
 
@@ -230,7 +231,8 @@ static int64_t run_trial(exec_world *world, const trial *t, int32_t tag)
                                      .first_giver = t->first_giver,
                                      .first_taker = t->first_taker,
                                      .tag = tag,
-                                     .algorithm = t->algorithm};
+                                     .algorithm = t->algorithm,
+                                     .chunk_bytes = t->chunk_bytes};
     const int64_t bytes = fill_piece(t, false, takes_at, NULL, NULL);
     const int64_t room = fill_piece(t, true, 0, NULL, NULL) +
                          fill_piece(t, false, 0, NULL, NULL);
@@ -435,6 +437,7 @@ static void test_algorithm(exec_world *world, uint64_t seed,
     for (int32_t k = 0; k < 20; k++) {
         trial t = {.algorithm = algorithm, .exact = true};
         draw_all_reduce(&seed, world->size, &t);
+        t.chunk_bytes = INT64_C(1) << (4 + fs_rand_below(&seed, 17));
         draw_hosts(world, &seed, host);
         world->host = k % 4 ? host : NULL;
         const int64_t bad = run_trial(world, &t, 5 + k % 2);

@@ -178,11 +178,12 @@ static int64_t least(int64_t a, int64_t b)
 }
 
 /* No message is larger than a member's part: what scratch is reserved for. */
-static int64_t chunk_of(int64_t count, int32_t n, int64_t element)
+static int64_t chunk_of(int64_t bytes, int64_t count, int32_t n,
+                        int64_t element)
 {
-    int64_t chunk = CHUNK_BYTES / element;
-    if (chunk < count / MOST_CHUNKS)
-        chunk = count / MOST_CHUNKS;
+    int64_t chunk = (bytes > 0 ? bytes : CHUNK_BYTES) / element;
+    if (chunk <= count / MOST_CHUNKS)
+        chunk = count / MOST_CHUNKS + 1;
     return least(chunk, (count + n - 1) / n);
 }
 
@@ -209,7 +210,7 @@ static void make_all_reduce(exec_transfer *t, const exec_transfer_spec *s,
                       .arena = arena,
                       .rank = rank,
                       .element_bytes = element,
-                      .chunk = chunk_of(count, n, element),
+                      .chunk = chunk_of(s->chunk_bytes, count, n, element),
                       .wide = t->folds == IR_PSUM && element == 2,
                       .out = &t->m};
     const exec_algorithm algorithm =

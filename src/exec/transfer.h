@@ -23,6 +23,7 @@ typedef struct exec_transfer_spec {
     int32_t first_giver, first_taker;
     int tag;
     exec_algorithm algorithm; /* of an all-reduce; direct where it may not be */
+    int64_t chunk_bytes;      /* of its messages at most; 0: what pays */
 } exec_transfer_spec;
 /* FS_FAULT names what cannot be done (P of bool). */
 fs_status exec_transfer_make(exec_world *world, const exec_transfer_spec *spec,
