@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/json_lists.h"
 #include "base/json_out.h"
+#include "base/ticker.h"
 #include "tests/tap.h"
 
 #include <errno.h>
@@ -103,6 +104,31 @@ static void test_crew(void)
     for (int i = 0; i < N; i++)
         right &= atomic_load(&times[i]) == 2;
     tap_ok(right, "crew: each job is done once, by one of its hands");
+}
+
+/* Whatever the machine does meanwhile. */
+static void test_ticker(void)
+{
+    fs_ticker t = fs_ticker_open();
+    int64_t last = 0, back = 0, wrong = 0;
+    for (int k = 0; k < 50; k++) {
+        fs_ticker_tune(&t);
+        const int64_t tuned = fs_now_ns();
+        while (fs_now_ns() < tuned + 200000) {
+            const int64_t before = fs_now_ns(), now = fs_ticker_ns(&t),
+                          after = fs_now_ns();
+            const int64_t off = now < before  ? before - now
+                                : now > after ? now - after
+                                              : 0;
+            wrong += off > 20000 + (after - tuned) / 20;
+            back += now < last;
+            last = now;
+        }
+    }
+    tap_ok(back == 0, "ticker: it never goes back: %d times", (int)back);
+    tap_ok(wrong == 0,
+           "ticker: off by no more than its rate may be: %d times not",
+           (int)wrong);
 }
 
 static void test_draws(void)
@@ -588,6 +614,7 @@ int main(void)
     test_map();
     test_crew();
     test_draws();
+    test_ticker();
     test_json();
     test_json_fields();
     test_lists();

@@ -4,7 +4,9 @@
  *                            lines "M N K plan_s bare_s", of each the least
  *                            disturbed of turns
  *   bench_exec act STEPS     a plan of sums of one element runs; its acts and
- *                            messages of a step: "acts messages" */
+ *                            messages of a step: "acts messages"
+ *   bench_exec firing        what an act takes beyond its kernel, in ns; the
+ *                            least of turns */
 #include "config.h"
 
 #include "exec/exec.h"
@@ -12,6 +14,7 @@
 #include "kernels/kernel.h"
 #include "plan/lower.h"
 
+#include "exec/probe.h"
 #include "exec/world.h"
 
 #include <dnnl.h>
@@ -20,7 +23,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LAYERS = 4, TURNS = 9, STEPS = 5, SUMS = 1000, MICRO_BATCHES = 1 };
+enum { LAYERS = 4, TURNS = 9, STEPS = 5, SUMS = 1000, MICRO_BATCHES = 8 };
 
 typedef struct running {
     fs_arena *arena;
@@ -77,9 +80,11 @@ static void run(running *r, int64_t steps, bool own_time)
         .size = 1, .on_host = 1, .cores = 1, .oversubscribed = own_time};
     const exec_options options = {
         .steps = steps, .kernels = "auto", .warmup = 1};
+    need(exec_recorder_open(0, &err, &alone.recorder), &err);
     need(exec_run(&alone, r->graph, r->cluster, r->plan, &r->data, &options,
                   r->arena, &err, &r->result),
          &err);
+    exec_recorder_close(&alone.recorder);
 }
 
 static running open_run(const char *name, int64_t rows, int64_t columns,
@@ -244,6 +249,18 @@ static void run_acts(int64_t steps)
     close_run(&r);
 }
 
+static void time_acts(void)
+{
+    double least_s = 1;
+    for (int k = 0; k < TURNS; k++) {
+        fs_err err = {0};
+        double s;
+        need(exec_probe_firing(&err, &s), &err);
+        least_s = s < least_s ? s : least_s;
+    }
+    printf("%.1f\n", least_s * 1e9);
+}
+
 int main(int argc, char **argv)
 {
     static const int64_t sizes[][2] = {
@@ -251,6 +268,10 @@ int main(int argc, char **argv)
     kernel_set_threads(1);
     if (argc > 2 && strcmp(argv[1], "act") == 0) {
         run_acts(atoll(argv[2]));
+        return 0;
+    }
+    if (argc > 1 && strcmp(argv[1], "firing") == 0) {
+        time_acts();
         return 0;
     }
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)

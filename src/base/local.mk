@@ -2,7 +2,8 @@ noinst_LIBRARIES += src/base/libfs_base.a
 src_base_libfs_base_a_SOURCES = src/base/status.c src/base/status.h \
   src/base/text.c src/base/text.h \
   src/base/arena.c src/base/arena.h src/base/hash.c src/base/hash.h \
-  src/base/clock.c src/base/clock.h src/base/json.c src/base/json.h \
+  src/base/clock.c src/base/clock.h \
+  src/base/ticker.c src/base/ticker.h src/base/json.c src/base/json.h \
   src/base/crc.c src/base/crc.h \
   src/base/crew.c src/base/crew.h src/base/csv.c src/base/csv.h \
   src/base/wide.h \

@@ -18,11 +18,6 @@ static int64_t had_until(exec_alone *a, const plan_task *task, int64_t now)
     return task->comm >= 0 ? a->each_ns : a->one_ns;
 }
 
-void exec_alone_compute(exec_alone *a, int64_t ns)
-{
-    a->computed_ns += ns;
-}
-
 int64_t exec_alone_begin(exec_alone *a, const plan_task *task, int64_t now)
 {
     if (!is_transfer(task))

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -22,8 +23,7 @@ struct exec_loader {
     _Atomic bool stopping, asleep;
     bool started;
     pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
+    sem_t wake; /* posted by who finds it asleep: no lock on the poll's path */
     fs_err err;
 };
 
@@ -38,8 +38,7 @@ exec_loader *exec_loader_create(exec_world *world, const exec_data *data,
         loader->room *= 2;
     loader->ring = exec_world_alloc(world, loader->room, sizeof *loader->ring,
                                     "the loader's jobs");
-    pthread_mutex_init(&loader->lock, NULL);
-    pthread_cond_init(&loader->wake, NULL);
+    sem_init(&loader->wake, 0, 0);
     return loader;
 }
 
@@ -56,12 +55,14 @@ static bool wait_for_job(exec_loader *loader)
             return true;
         sched_yield();
     }
-    pthread_mutex_lock(&loader->lock);
-    atomic_store(&loader->asleep, true);
-    while (is_empty(loader) && !atomic_load(&loader->stopping))
-        pthread_cond_wait(&loader->wake, &loader->lock);
-    atomic_store(&loader->asleep, false);
-    pthread_mutex_unlock(&loader->lock);
+    /* Either this sees the job, or who puts it there sees this asleep; a wake
+     * that is left over costs one more round. */
+    while (is_empty(loader) && !atomic_load(&loader->stopping)) {
+        atomic_store(&loader->asleep, true);
+        if (is_empty(loader) && !atomic_load(&loader->stopping))
+            sem_wait(&loader->wake);
+        atomic_store(&loader->asleep, false);
+    }
     return !is_empty(loader);
 }
 
@@ -93,11 +94,8 @@ static void *run_loader(void *ctx)
 
 static void wake(exec_loader *loader)
 {
-    if (!atomic_load(&loader->asleep))
-        return;
-    pthread_mutex_lock(&loader->lock);
-    pthread_cond_signal(&loader->wake);
-    pthread_mutex_unlock(&loader->lock);
+    if (atomic_exchange(&loader->asleep, false))
+        sem_post(&loader->wake);
 }
 
 /* While the thread has no other job: the data is asked by one at a time. What
@@ -139,14 +137,11 @@ void exec_loader_destroy(exec_loader *loader)
     if (!loader)
         return;
     if (loader->started) {
-        pthread_mutex_lock(&loader->lock);
         atomic_store(&loader->stopping, true);
-        pthread_cond_signal(&loader->wake);
-        pthread_mutex_unlock(&loader->lock);
+        wake(loader);
         pthread_join(loader->thread, NULL);
     }
-    pthread_cond_destroy(&loader->wake);
-    pthread_mutex_destroy(&loader->lock);
+    sem_destroy(&loader->wake);
     free(loader->ring);
     free(loader);
 }

@@ -116,6 +116,11 @@ tests_exec_data_test_SOURCES = tests/exec_data_test.c tests/tap.h
 tests_exec_data_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_exec_data_test_LDADD = $(exec_libs)
 
+check_PROGRAMS += tests/exec_act_test
+tests_exec_act_test_SOURCES = tests/exec_act_test.c tests/tap.h
+tests_exec_act_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_exec_act_test_LDADD = $(exec_libs)
+
 check_PROGRAMS += tests/exec_probe_test
 tests_exec_probe_test_SOURCES = tests/exec_probe_test.c tests/tap.h
 tests_exec_probe_test_LDADD = $(exec_libs)

@@ -29,6 +29,7 @@ void exec_rank_fail(exec_rank *rank, exec_fault fault, const char *text)
     if (!rank->options->keep_process || rank->world->size > 1)
         exec_world_abort_for(rank->world, fault, text);
     rank->fault = fs_strdup(rank->arena, text);
+    rank->look_ns = 0; /* at once */
 }
 
 static int64_t piece_bytes(const exec_rank *rank, int32_t tensor,
@@ -279,6 +280,34 @@ static void plan_captures(exec_rank *rank)
     plan_watches(rank);
 }
 
+static void place_arg(exec_rank *rank, exec_task *t, int32_t reg, bool writes,
+                      kernel_arg *arg)
+{
+    const plan_register *r = &rank->role->registers[reg];
+    arg->data = rank->memory + r->offset[0];
+    if (r->count > 1)
+        t->turning[t->n_turning++] = (exec_turning){arg, reg, writes};
+}
+
+/* All that is the same in each firing. */
+static void lay_out_firing(exec_rank *rank, int32_t task)
+{
+    exec_task *t = &rank->tasks[task];
+    const plan_task *p = t->task;
+    t->runs = p->kind == PLAN_COMPUTE;
+    t->meets = p->comm >= 0 || p->channel >= 0;
+    for (int32_t i = 0; i < rank->n_captures; i++)
+        t->captured |= rank->captures[i].task == task;
+    if (!t->kernel)
+        return;
+    t->turning = fs_new(rank->arena, exec_turning, p->n_in + p->n_out);
+    for (int32_t i = 0; i < p->n_in; i++)
+        place_arg(rank, t, p->in[i], false, &t->call.in[i]);
+    for (int32_t i = 0; i < p->n_out; i++)
+        place_arg(rank, t, p->out[i], true, &t->call.out[i]);
+    t->call.scratch = rank->memory + rank->role->stream_scratch[p->stream];
+}
+
 fs_status exec_rank_begin(exec_world *world, const ir_graph *graph,
                           const plan *p, const exec_options *options,
                           fs_arena *arena, fs_err *err, exec_rank *rank)
@@ -301,11 +330,10 @@ fs_status exec_rank_open(exec_rank *rank, const exec_data *data, fs_err *err)
     const plan *p = rank->plan;
     const exec_options *options = rank->options;
     fs_arena *arena = rank->arena;
-    rank->actors = plan_actors_create(p, rank->role, options->steps, arena);
+    rank->actors =
+        plan_actors_create_ordered(p, rank->role, options->steps, arena);
     rank->tasks = fs_new(arena, exec_task, rank->role->n_tasks);
     rank->flight = fs_new(arena, exec_flight, rank->role->n_streams);
-    rank->made_ns = fs_new(arena, int64_t, rank->role->n_registers);
-    rank->freed_ns = fs_new(arena, int64_t, rank->role->n_registers);
     rank->firings = fs_new(arena, int64_t, options->steps + 1);
     rank->firings_per_step = count_firings(rank);
     rank->step_end_ns = fs_new(arena, int64_t, options->steps + 1);
@@ -323,6 +351,8 @@ fs_status exec_rank_open(exec_rank *rank, const exec_data *data, fs_err *err)
         FS_TRY(prepare_task(rank, data, &rank->tasks[i], err));
     share_workspace(rank);
     plan_captures(rank);
+    for (int32_t i = 0; i < rank->role->n_tasks; i++)
+        lay_out_firing(rank, i);
     exec_rank_place_variables(rank);
     rank->state_bytes += (int64_t)fs_arena_bytes(arena);
     return FS_OK;

@@ -3,6 +3,7 @@
 #ifndef FS_EXEC_RANK_H
 #define FS_EXEC_RANK_H
 
+#include "base/ticker.h"
 #include "exec/alone.h"
 #include "exec/loader.h"
 #include "exec/transfer.h"
@@ -18,13 +19,25 @@ typedef struct exec_sample {
     float beside;    /* share of the time that the rank had for others */
 } exec_sample;
 
+/* An argument of a kernel whose register has several buffers. */
+typedef struct exec_turning {
+    kernel_arg *arg;
+    int32_t reg;
+    bool writes;
+} exec_turning;
+
 typedef struct exec_task {
     const plan_task *task;
-    int64_t fired; /* times, so far */
+    int64_t fired;  /* times, so far */
+    bool captured;  /* some capture is of what it makes */
+    bool meets;     /* others: a collective, a move */
+    bool runs;      /* a kernel, here and now */
     /* COMPUTE */
     const kernel *kernel; /* NULL: the task moves nothing (an output) */
     void *state;
-    kernel_call call;
+    kernel_call call; /* its other arguments lie where they lie */
+    exec_turning *turning;
+    int32_t n_turning;
     double f[IR_MAX_REAL];
     bool is_loss;   /* in[0] is the loss, whole */
     int32_t output; /* in[0] is this one of graph->outputs, whole, which this
@@ -39,8 +52,11 @@ typedef struct exec_task {
 /* A stream's task in flight. */
 typedef struct exec_flight {
     int64_t ready_ns, start_ns, busy_ns;
-    int64_t alone;   /* exec_alone_begin */
-    int64_t free_ns; /* when the stream's last task completed */
+    int64_t alone;       /* exec_alone_begin */
+    int64_t free_ns;     /* when the stream's last task completed */
+    exec_record *record; /* where it is told of, */
+    exec_now *now;       /* and there what the stream is at */
+    int64_t unused;      /* 64 bytes */
 } exec_flight;
 
 /* A tensor the caller wants: where this rank's piece of it is kept when its
@@ -68,8 +84,16 @@ typedef struct exec_rank {
     exec_task *tasks;    /* [role->n_tasks] */
     exec_flight *flight; /* [role->n_streams] */
     exec_alone alone;
-    int64_t *made_ns, *freed_ns; /* [role->n_registers] last piece completed,
-                                    last read */
+    fs_ticker clock;
+    /* Streams, bit s mod 64: to which something has happened since they could
+     * not go on, or with a transfer in flight; with one; with a load. */
+    uint64_t awake, moving, loading;
+    uint64_t all_awake;
+    exec_record *record;
+    bool times_kernels;  /* by the rank's own time */
+    int64_t traced_step; /* -1: none */
+    int64_t wanted_step; /* the first of whose tasks more is wanted */
+    int64_t look_ns;     /* when to look around, at the latest */
     exec_loader *loader;
     int64_t state_bytes;   /* of the runtime, before the first step */
     int64_t packing_bytes; /* most that a library takes for a kernel */
@@ -161,6 +185,11 @@ void exec_rank_give(exec_rank *rank, int32_t stream, const exec_task *t);
 /* Steps the actors until all are at their end. */
 void exec_rank_run(exec_rank *rank);
 
+/* Something happened that is no message of a task. */
+static inline void exec_rank_wake(exec_rank *rank)
+{
+    rank->awake = rank->all_awake;
+}
 /* Something of it went on that is no task. */
 void exec_rank_moves(exec_rank *rank, int64_t now_ns);
 

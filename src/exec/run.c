@@ -1,5 +1,6 @@
-/* The polling loop: one thread looks at the head of each stream, fires what
- * may fire, runs kernels inline and progresses transfers between them. */
+/* The polling loop: one thread looks at the heads of streams to which something
+ * has happened, fires what may fire, runs kernels inline and progresses
+ * transfers between them. */
 #include "config.h"
 #include "exec/rank.h"
 
@@ -12,6 +13,11 @@
 #include <string.h>
 #include <time.h>
 
+/* What a firing always takes stands in one piece; what it seldom takes stands
+ * apart, so as not to cost it registers. */
+#define ALWAYS static inline __attribute__((always_inline))
+#define SELDOM __attribute__((noinline, cold)) static
+
 enum { STALL_STEPS = 50 };
 static const double stall_usual_s = 30.0;
 
@@ -21,7 +27,7 @@ static int64_t own_now_ns(const exec_rank *rank)
 {
     struct timespec t;
     if (!rank->world->oversubscribed)
-        return fs_now_ns();
+        return fs_ticker_ns(&rank->clock);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
@@ -39,7 +45,7 @@ static void *scratch_of(const exec_rank *rank, int32_t stream)
 
 /* ---- one task ---- */
 
-static void read_loss(exec_rank *rank, int32_t stream, const exec_task *t)
+SELDOM void read_loss(exec_rank *rank, int32_t stream, const exec_task *t)
 {
     const plan_cursor *c = &rank->actors->cursor[stream];
     const void *at = buffer(rank, stream, t->task->in[0], false);
@@ -47,9 +53,17 @@ static void read_loss(exec_rank *rank, int32_t stream, const exec_task *t)
     rank->losses[c->step] += loss * rank->graph->loss_share;
 }
 
-static void run_kernel(exec_rank *rank, int32_t stream, exec_task *t)
+__attribute__((noinline)) static void turn_buffers(const exec_rank *rank,
+                                                   int32_t stream, exec_task *t)
 {
-    const plan_task *task = t->task;
+    for (int32_t i = 0; i < t->n_turning; i++)
+        t->turning[i].arg->data =
+            buffer(rank, stream, t->turning[i].reg, t->turning[i].writes);
+}
+
+ALWAYS void run_kernel(exec_rank *rank, int32_t stream, exec_task *t)
+{
+    const plan_cursor *c = &rank->actors->cursor[stream];
     if (!t->kernel) {
         if (t->is_loss)
             read_loss(rank, stream, t);
@@ -57,18 +71,15 @@ static void run_kernel(exec_rank *rank, int32_t stream, exec_task *t)
             exec_rank_give(rank, stream, t);
         return;
     }
-    for (int32_t i = 0; i < task->n_in; i++)
-        t->call.in[i].data = buffer(rank, stream, task->in[i], false);
-    for (int32_t i = 0; i < task->n_out; i++)
-        t->call.out[i].data = buffer(rank, stream, task->out[i], true);
-    t->call.scratch = scratch_of(rank, stream);
-    t->call.step = rank->first_step + rank->actors->cursor[stream].step;
-    t->call.micro_batch = plan_actor_micro_batch(rank->actors, stream);
+    if (t->n_turning > 0)
+        turn_buffers(rank, stream, t);
+    t->call.step = rank->first_step + c->step;
+    t->call.micro_batch = rank->actors->micro_batch[c->slot];
     fs_err err; /* its text is long: not cleared for each firing */
     err.status = FS_OK;
     err.text[0] = '\0';
     if (t->kernel->run(t->state, &t->call, &err) != FS_OK)
-        exec_rank_fault(rank, task, err.text);
+        exec_rank_fault(rank, t->task, err.text);
 }
 
 /* A failpoint's slow rank: it works for nothing. */
@@ -80,19 +91,14 @@ static void dawdle(const exec_rank *rank, int64_t start, int64_t percent)
         ;
 }
 
-/* A kernel may take less than reading the clock: where a rank has its core to
- * itself the firing's start and end are the kernel's. */
-static void run_compute(exec_rank *rank, int32_t stream, exec_task *t)
+/* Where a rank shares its core, or is slowed. A kernel may take less than
+ * reading the clock: else the firing's start and end are its own. */
+SELDOM void run_timed(exec_rank *rank, int32_t stream, exec_task *t)
 {
     const exec_failpoints *f = rank->world->failpoints;
-    const bool slow = f && f->slow_percent > 0;
-    if (!rank->world->oversubscribed && !slow) {
-        run_kernel(rank, stream, t);
-        return;
-    }
     int64_t start = own_now_ns(rank);
     run_kernel(rank, stream, t);
-    if (slow)
+    if (f && f->slow_percent > 0)
         dawdle(rank, start, f->slow_percent);
     rank->flight[stream].busy_ns = own_now_ns(rank) - start;
 }
@@ -146,8 +152,7 @@ static void trace_task(exec_rank *rank, int32_t stream, int32_t task,
     plan_trace *trace = rank->options->trace;
     const plan_cursor *c = &rank->actors->cursor[stream];
     const int32_t micro_batch = plan_actor_micro_batch(rank->actors, stream);
-    if (!trace || c->step != rank->options->steps - 1 ||
-        !plan_trace_shows(rank->plan, rank->options->trace_ends, micro_batch))
+    if (!plan_trace_shows(rank->plan, rank->options->trace_ends, micro_batch))
         return;
     plan_event event = {.rank = rank->world->rank,
                         .stream = stream,
@@ -160,127 +165,151 @@ static void trace_task(exec_rank *rank, int32_t stream, int32_t task,
     fs_push(trace->arena, &trace->events, event);
 }
 
-static void count_firing(exec_rank *rank, int64_t step, int64_t now)
+/* Was it the step's last? */
+ALWAYS bool count_firing(exec_rank *rank, int64_t step, int64_t now)
 {
-    if (++rank->firings[step] == rank->firings_per_step) {
-        rank->step_end_ns[step] = now;
-        rank->steps_done = step + 1;
-        if (rank->world->recorder.record)
-            rank->world->recorder.record->steps_done++;
-    }
+    if (++rank->firings[step] < rank->firings_per_step)
+        return false;
+    rank->step_end_ns[step] = now;
+    rank->steps_done = step + 1;
+    rank->record->steps_done++;
+    return true;
+}
+
+static int64_t last_end(const exec_rank *rank, int32_t task)
+{
+    const exec_task *t = task < 0 ? NULL : &rank->tasks[task];
+    return t && t->fired > 0 ? t->sample[(t->fired - 1) % EXEC_SAMPLES].end_ns
+                             : 0;
 }
 
 /* Since when the task could have fired: its turn, its last input, its last
  * free buffer. */
 static int64_t find_ready(const exec_rank *rank, const plan_task *task)
 {
+    const plan_register *regs = rank->role->registers;
     int64_t ready = rank->flight[task->stream].free_ns;
-    for (int32_t i = 0; i < task->n_in; i++)
-        if (rank->made_ns[task->in[i]] > ready)
-            ready = rank->made_ns[task->in[i]];
+    for (int32_t i = 0; i < task->n_in; i++) {
+        const int64_t made = last_end(rank, regs[task->in[i]].producer);
+        ready = made > ready ? made : ready;
+    }
     for (int32_t i = 0; i < task->n_out; i++)
-        if (rank->freed_ns[task->out[i]] > ready)
-            ready = rank->freed_ns[task->out[i]];
+        for (int32_t k = 0; k < regs[task->out[i]].n_consumers; k++) {
+            const int64_t freed =
+                last_end(rank, regs[task->out[i]].consumers[k]);
+            ready = freed > ready ? freed : ready;
+        }
     return ready > rank->begin_ns ? ready : rank->begin_ns;
 }
 
-/* What the flight recorder is told: the stream's next task, and whether it has
- * begun. */
-static void record_head(exec_rank *rank, int32_t stream, int64_t now, bool busy)
+/* What the flight recorder is told: the stream's next task .. */
+ALWAYS void record_head(const exec_rank *rank, const plan_cursor *c,
+                        const exec_flight *flight, int64_t now)
 {
-    exec_record *r = rank->world->recorder.record;
-    const plan_cursor *c = &rank->actors->cursor[stream];
-    if (!r || stream >= EXEC_RECORD_STREAMS)
-        return;
-    exec_now *at = &r->now[stream];
-    at->task = plan_actor_head(rank->actors, stream);
-    at->step = (int32_t)(r->first_step + c->step);
-    at->micro_batch =
-        at->task < 0 ? 0 : plan_actor_micro_batch(rank->actors, stream);
-    at->since_ns = now;
-    at->fired += busy;
-    at->busy = busy;
+    *flight->now = (exec_now){
+        .fired = flight->now->fired,
+        .since_ns = now,
+        .task = c->task,
+        .micro_batch = c->task < 0 ? 0 : rank->actors->micro_batch[c->slot],
+        .step = (int32_t)(flight->record->first_step + c->step)};
 }
 
-static void record_end(exec_rank *rank, int32_t stream, int64_t now)
+/* .. that it has begun .. */
+ALWAYS void record_begin(const exec_flight *flight)
 {
-    exec_record *r = rank->world->recorder.record;
-    if (!r || stream >= EXEC_RECORD_STREAMS)
-        return;
-    const exec_now *at = &r->now[stream];
+    flight->now->since_ns = flight->start_ns;
+    flight->now->fired++;
+    flight->now->busy = true;
+}
+
+/* .. and ended: the stream is at the next one. */
+ALWAYS void record_end(const exec_rank *rank, int32_t stream,
+                       const exec_flight *flight, int64_t now)
+{
+    exec_record *r = flight->record;
+    const exec_now *at = flight->now;
     r->ring[(uint64_t)r->n_events++ % EXEC_RECORD_EVENTS] = (exec_event){
         at->since_ns, now, at->task, at->micro_batch, at->step, stream};
     r->completed++;
     r->moved_ns = r->heartbeat_ns = now;
+    record_head(rank, &rank->actors->cursor[stream], flight, now);
 }
 
+/* A rank that is a thread notes it for itself, and any those streams that the
+ * record has no room for. */
 static void begin_record(exec_rank *rank)
 {
-    exec_record *r = rank->world->recorder.record;
-    if (!r)
-        return;
-    r->n_streams = rank->role->n_streams;
+    const int32_t n = rank->role->n_streams;
+    exec_record *r = rank->world->recorder.record, *own = NULL;
+    if (!r || n > EXEC_RECORD_STREAMS)
+        own = fs_new(rank->arena, exec_record, 1);
+    rank->record = r = r ? r : own;
+    r->n_streams = n;
     r->arena_bytes = rank->role->arena_bytes;
     r->first_step = r->steps_begun = r->steps_done = rank->first_step;
-    for (int32_t s = 0; s < rank->role->n_streams; s++)
-        record_head(rank, s, rank->begin_ns, false);
+    for (int32_t s = 0; s < n; s++) {
+        exec_flight *flight = &rank->flight[s];
+        flight->record = s < EXEC_RECORD_STREAMS ? r : own;
+        flight->now = &flight->record->now[s % EXEC_RECORD_STREAMS];
+        record_head(rank, &rank->actors->cursor[s], flight, rank->begin_ns);
+    }
     exec_recorder_state(&rank->world->recorder, EXEC_RUNNING);
 }
 
 void exec_rank_moves(exec_rank *rank, int64_t now_ns)
 {
-    exec_record *r = rank->world->recorder.record;
     rank->last_move_ns = now_ns;
-    if (r)
-        r->moved_ns = r->heartbeat_ns = now_ns;
+    rank->record->moved_ns = rank->record->heartbeat_ns = now_ns;
 }
 
-static void note_times(exec_rank *rank, const plan_task *task, int64_t now)
+static void capture(exec_rank *rank, int32_t stream, int32_t task)
 {
-    for (int32_t i = 0; i < task->n_in; i++)
-        rank->freed_ns[task->in[i]] = now;
-    for (int32_t i = 0; i < task->n_out; i++)
-        rank->made_ns[task->out[i]] = now;
-    rank->flight[task->stream].free_ns = now;
-    rank->last_move_ns = now;
-}
-
-static void note_compute(exec_rank *rank, int64_t took_ns)
-{
-    exec_alone_compute(&rank->alone, took_ns);
-    if (rank->world->recorder.record)
-        rank->world->recorder.record->compute_ns += took_ns;
-}
-
-static void complete(exec_rank *rank, int32_t stream, int32_t task)
-{
-    exec_task *t = &rank->tasks[task];
-    exec_flight *flight = &rank->flight[stream];
-    int64_t step = rank->actors->cursor[stream].step;
-    int64_t now = fs_now_ns();
-    if (t->task->kind == PLAN_COMPUTE)
-        note_compute(rank, rank->world->oversubscribed
-                               ? flight->busy_ns
-                               : now - flight->start_ns);
-    const exec_sample sample = {flight->start_ns, now, flight->busy_ns,
-                                exec_alone_end(&rank->alone, t->task,
-                                               flight->alone, flight->start_ns,
-                                               now)};
-    t->sample[t->fired++ % EXEC_SAMPLES] = sample;
-    trace_task(rank, stream, task, flight, now);
-    record_end(rank, stream, now);
+    const int64_t step = rank->actors->cursor[stream].step;
     for (int32_t i = 0; i < rank->n_captures; i++)
         if (rank->captures[i].task == task)
             capture_piece(rank, &rank->captures[i], stream, step);
-    const bool saves = rank->saver && exec_saver_is_due(rank->saver, step) &&
-                       plan_actor_last_firing(rank->actors, stream);
+}
+
+/* Of a step of which more is wanted than that it runs: before the outputs may
+ * be read or written by others; returns whether they are saved. */
+SELDOM bool look_at_result(exec_rank *rank, int32_t stream, exec_task *t,
+                           int64_t now)
+{
+    const int64_t step = rank->actors->cursor[stream].step;
+    const int32_t task = (int32_t)(t - rank->tasks);
+    if (step == rank->traced_step)
+        trace_task(rank, stream, task, &rank->flight[stream], now);
+    if (t->captured)
+        capture(rank, stream, task);
+    return rank->saver && exec_saver_is_due(rank->saver, step) &&
+           plan_actor_last_firing(rank->actors, stream);
+}
+
+/* A bit of several streams stays. */
+static uint64_t own_bit(const exec_rank *rank, int32_t stream)
+{
+    return rank->role->n_streams <= 64 ? UINT64_C(1) << stream : 0;
+}
+
+/* Returns whether it was the step's last act. */
+ALWAYS bool complete(exec_rank *rank, int32_t stream, exec_task *t,
+                     float beside, int64_t now)
+{
+    exec_flight *flight = &rank->flight[stream];
+    const int64_t step = rank->actors->cursor[stream].step;
+    bool saves = false;
+    t->sample[(uint64_t)t->fired++ % EXEC_SAMPLES] =
+        (exec_sample){flight->start_ns, now, flight->busy_ns, beside};
+    if (step >= rank->wanted_step)
+        saves = look_at_result(rank, stream, t, now);
     plan_actor_done(rank->actors, stream);
     if (saves)
         exec_saver_made(rank->saver, t->task, step);
-    count_firing(rank, step, now);
+    exec_rank_wake(rank);
     flight->busy_ns = 0;
-    record_head(rank, stream, now, false);
-    note_times(rank, t->task, now);
+    flight->free_ns = rank->last_move_ns = now;
+    record_end(rank, stream, flight, now);
+    return count_firing(rank, step, now);
 }
 
 /* ---- a stream's turn ---- */
@@ -310,8 +339,6 @@ static bool poll_transfer(exec_rank *rank, int32_t stream, exec_task *t,
 static bool poll_flight(exec_rank *rank, int32_t stream, exec_task *t,
                         bool *moved)
 {
-    if (t->task->kind == PLAN_COMPUTE)
-        return true;
     if (t->task->kind == PLAN_LOAD) {
         int state = atomic_load_explicit(&t->job->state, memory_order_acquire);
         if (state == EXEC_JOB_FAILED)
@@ -327,7 +354,7 @@ static bool poll_flight(exec_rank *rank, int32_t stream, exec_task *t,
 static void come_to(exec_rank *rank, int32_t stream, const exec_task *t)
 {
     exec_failpoints *f = rank->world->failpoints;
-    exec_record *r = rank->world->recorder.record;
+    exec_record *r = rank->record;
     const int64_t step = r->first_step + rank->actors->cursor[stream].step;
     if (step >= r->steps_begun && plan_task_computes(t->task)) {
         r->steps_begun = step + 1;
@@ -338,50 +365,139 @@ static void come_to(exec_rank *rank, int32_t stream, const exec_task *t)
         exec_failpoint_come(f, EXEC_AT_TRANSFER);
 }
 
-static void fire(exec_rank *rank, int32_t stream, exec_task *t)
+SELDOM void look_at_firing(exec_rank *rank, int32_t stream, const exec_task *t)
 {
-    exec_flight *flight = &rank->flight[stream];
-    int64_t start;
-    plan_actor_fire(rank->actors, stream);
-    flight->ready_ns = find_ready(rank, t->task);
-    flight->start_ns = fs_now_ns();
-    record_head(rank, stream, flight->start_ns, true);
+    if (rank->actors->cursor[stream].step == rank->traced_step)
+        rank->flight[stream].ready_ns = find_ready(rank, t->task);
     if (rank->world->failpoints)
         come_to(rank, stream, t);
-    flight->alone = exec_alone_begin(&rank->alone, t->task, flight->start_ns);
-    switch (t->task->kind) {
-    case PLAN_COMPUTE:
-        run_compute(rank, stream, t);
-        break;
-    case PLAN_LOAD:
+}
+
+ALWAYS void fire(exec_rank *rank, int32_t stream, exec_task *t)
+{
+    exec_flight *flight = &rank->flight[stream];
+    plan_actor_fire(rank->actors, stream);
+    flight->start_ns = fs_ticker_ns(&rank->clock);
+    record_begin(flight);
+    if (rank->actors->cursor[stream].step >= rank->wanted_step)
+        look_at_firing(rank, stream, t);
+}
+
+/* A kernel is done when it returns. Returns whether the step is. */
+ALWAYS bool compute(exec_rank *rank, int32_t stream, exec_task *t)
+{
+    exec_flight *flight = &rank->flight[stream];
+    fire(rank, stream, t);
+    if (rank->times_kernels)
+        run_timed(rank, stream, t);
+    else
+        run_kernel(rank, stream, t);
+    const int64_t now = fs_ticker_ns(&rank->clock);
+    const int64_t took_ns =
+        rank->times_kernels ? flight->busy_ns : now - flight->start_ns;
+    exec_alone_compute(&rank->alone, took_ns);
+    rank->record->compute_ns += took_ns;
+    return complete(rank, stream, t, 0, now);
+}
+
+SELDOM void start(exec_rank *rank, int32_t stream, exec_task *t)
+{
+    const uint64_t bit = UINT64_C(1) << (stream & 63);
+    exec_flight *flight = &rank->flight[stream];
+    fire(rank, stream, t);
+    if (t->meets)
+        flight->alone =
+            exec_alone_begin(&rank->alone, t->task, flight->start_ns);
+    if (t->job) {
+        rank->loading |= bit;
         start_load(rank, stream, t);
-        break;
-    default:
-        start = own_now_ns(rank);
-        start_transfer(rank, stream, t);
-        flight->busy_ns = own_now_ns(rank) - start;
+        return;
     }
+    rank->moving |= bit;
+    const int64_t begin = own_now_ns(rank);
+    start_transfer(rank, stream, t);
+    flight->busy_ns = own_now_ns(rank) - begin;
+}
+
+SELDOM void land(exec_rank *rank, int32_t stream, exec_task *t)
+{
+    const exec_flight *flight = &rank->flight[stream];
+    const int64_t now = fs_ticker_ns(&rank->clock);
+    rank->moving &= ~own_bit(rank, stream);
+    rank->loading &= ~own_bit(rank, stream);
+    complete(rank, stream, t,
+             t->meets ? exec_alone_end(&rank->alone, t->task, flight->alone,
+                                       flight->start_ns, now)
+                      : 0,
+             now);
+}
+
+/* The head can do nothing, or nothing that is not looked for anyway, until
+ * something happens to its stream. */
+static void doze(exec_rank *rank, int32_t stream)
+{
+    rank->awake = (rank->awake & ~own_bit(rank, stream)) | rank->moving;
+}
+
+ALWAYS bool may_fire(const exec_rank *rank, int32_t stream)
+{
+    return exec_rank_may_begin(rank, stream) &&
+           plan_actor_ready(rank->actors, stream) &&
+           plan_actor_turn(rank->actors, stream);
+}
+
+/* Nobody else has anything to do. Loads go on by themselves. */
+ALWAYS bool may_go_on(const exec_rank *rank, int32_t stream)
+{
+    return rank->awake == UINT64_C(1) << (stream & 63) &&
+           rank->last_move_ns < rank->look_ns;
+}
+
+/* The stream's head and those behind it, one kernel upon the other. Returns
+ * whether any has run. */
+static bool run_kernels(exec_rank *rank, int32_t stream)
+{
+    const plan_cursor *c = &rank->actors->cursor[stream];
+    bool ran = false;
+    while (may_fire(rank, stream)) {
+        exec_task *t = &rank->tasks[c->task];
+        if (!t->runs)
+            break;
+        ran = true;
+        if (compute(rank, stream, t) || !may_go_on(rank, stream))
+            break;
+    }
+    return ran;
 }
 
 /* Returns whether anything moved. */
 static bool serve_stream(exec_rank *rank, int32_t stream)
 {
-    int32_t head = plan_actor_head(rank->actors, stream);
+    const plan_cursor *c = &rank->actors->cursor[stream];
+    if (run_kernels(rank, stream))
+        return true;
     bool moved = false;
-    if (!exec_rank_may_begin(rank, stream))
-        return false;
-    exec_task *t = &rank->tasks[head];
-    if (!rank->actors->cursor[stream].busy) {
-        if (!plan_actor_ready(rank->actors, stream) ||
-            !plan_actor_turn(rank->actors, stream))
-            return false;
-        fire(rank, stream, t);
+    if (may_fire(rank, stream)) {
+        start(rank, stream, &rank->tasks[c->task]);
         moved = true;
     }
-    if (!poll_flight(rank, stream, t, &moved))
-        return moved;
-    complete(rank, stream, head);
-    return true;
+    if (c->busy && poll_flight(rank, stream, &rank->tasks[c->task], &moved)) {
+        land(rank, stream, &rank->tasks[c->task]);
+        return true;
+    }
+    doze(rank, stream);
+    return moved;
+}
+
+static bool serve_streams(exec_rank *rank)
+{
+    bool moved = false;
+    uint64_t left = rank->awake | rank->loading;
+    for (; left != 0; left &= left - 1)
+        for (int32_t s = __builtin_ctzll(left); s < rank->role->n_streams;
+             s += 64)
+            moved |= serve_stream(rank, s);
+    return moved;
 }
 
 /* ---- stalls ---- */
@@ -392,12 +508,12 @@ static int compare_times(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int64_t stall_limit_ns(const exec_rank *rank)
+static int64_t stall_limit_ns(const exec_rank *rank, int64_t quiet_ns)
 {
     double least = rank->options->stall_s;
     int64_t limit = (int64_t)((least > 0 ? least : stall_usual_s) * 1e9);
     int64_t n = rank->steps_done;
-    if (n == 0)
+    if (n == 0 || quiet_ns <= limit)
         return limit;
     int64_t *took = calloc((size_t)n, sizeof *took);
     if (!took)
@@ -432,20 +548,22 @@ static void serve_saver(exec_rank *rank)
         exec_rank_fail(rank, EXEC_DISK, cause);
 }
 
-enum { LOOK_NS = 50000000 };
+enum { LOOK_NS = 50000000, FIRST_LOOK_NS = 1000000 };
 
 /* By time, and after rounds that moved something too: a poll that only took
  * long counts as movement, and never completes what a stopped rank owes, nor
  * does it leave a round in which a verdict would be looked for. Under a
  * supervisor, which sees all ranks, it is the supervisor that judges. */
-static void watch(exec_rank *rank, int64_t now, int64_t *looked_ns)
+static void watch(exec_rank *rank, int64_t now)
 {
     exec_recorder *recorder = &rank->world->recorder;
-    if (recorder->record)
-        recorder->record->heartbeat_ns = now;
-    if (now - *looked_ns < LOOK_NS)
+    rank->record->heartbeat_ns = now;
+    if (now < rank->look_ns)
         return;
-    *looked_ns = now;
+    /* The clock is known soon, then better and better. */
+    const int64_t run_ns = now - rank->begin_ns;
+    rank->look_ns = now + (run_ns < LOOK_NS ? run_ns : LOOK_NS);
+    fs_ticker_tune(&rank->clock);
     if (rank->saver && exec_saver_moves(rank->saver, now))
         exec_rank_moves(rank, now);
     exec_rank_poll_stop(rank);
@@ -454,24 +572,40 @@ static void watch(exec_rank *rank, int64_t now, int64_t *looked_ns)
     if (recorder->supervised)
         return;
     int64_t quiet = now - rank->last_move_ns;
-    if (quiet > stall_limit_ns(rank))
+    if (quiet > stall_limit_ns(rank, quiet))
         report_stall(rank, (double)quiet * 1e-9);
+}
+
+static void begin(exec_rank *rank)
+{
+    rank->clock = fs_ticker_open();
+    fs_ticker_tune(&rank->clock);
+    rank->begin_ns = rank->last_move_ns = fs_now_ns();
+    rank->look_ns = rank->begin_ns + FIRST_LOOK_NS;
+    rank->all_awake = rank->role->n_streams < 64
+                          ? (UINT64_C(1) << rank->role->n_streams) - 1
+                          : UINT64_MAX;
+    exec_rank_wake(rank);
+    rank->times_kernels =
+        rank->world->oversubscribed || rank->world->failpoints;
+    rank->traced_step = rank->options->trace ? rank->options->steps - 1 : -1;
+    rank->wanted_step =
+        rank->saver || rank->n_captures > 0 || rank->world->failpoints ? 0
+        : rank->traced_step >= 0 ? rank->traced_step
+                                 : rank->options->steps;
+    begin_record(rank);
 }
 
 void exec_rank_run(exec_rank *rank)
 {
     exec_idle idle = {0};
-    int64_t looked_ns = fs_now_ns();
     bool moved = false;
-    rank->begin_ns = rank->last_move_ns = looked_ns;
-    begin_record(rank);
+    begin(rank);
     /* Who moved something is looked at once more before it is at its end. */
     while (!rank->fault && (moved || rank->stopping != EXEC_SETTLED ||
                             !exec_rank_at_end(rank))) {
         const int64_t before_ns = rank->last_move_ns;
-        moved = false;
-        for (int32_t s = 0; s < rank->role->n_streams; s++)
-            moved |= serve_stream(rank, s);
+        moved = serve_streams(rank);
         if (rank->saver)
             serve_saver(rank);
         if (rank->tells)
@@ -485,10 +619,8 @@ void exec_rank_run(exec_rank *rank)
         else
             exec_idle_wait(rank->world, &idle);
         /* Who completed something has just looked at the clock. */
-        watch(rank,
-              rank->last_move_ns == before_ns ? fs_now_ns()
-                                              : rank->last_move_ns,
-              &looked_ns);
+        watch(rank, rank->last_move_ns == before_ns ? fs_ticker_ns(&rank->clock)
+                                                    : rank->last_move_ns);
     }
     exec_recorder_state(&rank->world->recorder, EXEC_ENDING);
 }

@@ -450,9 +450,11 @@ bool exec_saver_poll(exec_saver *s, const char **cause)
     const uint32_t done = atomic_load(&s->head_at);
     for (; s->freed != done; s->freed++) {
         const saver_job *job = &s->ring[s->freed & (s->room - 1)];
-        if (job->shard >= 0 && has_update(s, job->shard))
-            plan_actor_let_go(s->rank->actors,
-                              s->shards.at[s->mine[job->shard]].reg);
+        if (job->shard < 0 || !has_update(s, job->shard))
+            continue;
+        plan_actor_let_go(s->rank->actors,
+                          s->shards.at[s->mine[job->shard]].reg);
+        exec_rank_wake(s->rank);
     }
     if (s->ends_at < s->rank->steps_done)
         tell_ends(s);

@@ -91,6 +91,7 @@ static void hold(exec_rank *rank)
 {
     exec_world *world = rank->world;
     rank->steps = rank->last = count_begun(rank);
+    exec_rank_wake(rank);
     rank->stopping = EXEC_COUNTING;
     for (int32_t r = 0; knows(rank) && r < world->size; r++)
         if (r != world->rank)
@@ -125,6 +126,7 @@ void exec_rank_poll_stop(exec_rank *rank)
         return;
     if (rank->stopping == EXEC_AGREEING) {
         rank->steps = rank->last;
+        exec_rank_wake(rank);
         rank->stopping = EXEC_SETTLED;
     } else if (rank->stopping == EXEC_COUNTING) {
         agree(rank);

@@ -93,11 +93,12 @@ static int16_t list_counted(plan_actors *a, const int32_t *regs, int32_t n,
 static void list_of_tasks(plan_actors *a, fs_arena *arena)
 {
     const plan_role *role = a->role;
-    int32_t n = 0, n_counting = 0;
+    int32_t n = 0, n_counting = 0, n_held = 0;
     for (int32_t t = 0; t < role->n_tasks; t++)
         n += role->tasks[t].n_in + role->tasks[t].n_out;
     a->in_out = fs_new(arena, int32_t, n);
     a->counting = fs_new(arena, int32_t, n);
+    a->holding = fs_new(arena, int32_t, n);
     n = 0;
     for (int32_t t = 0; t < role->n_tasks; t++) {
         plan_actor_uses *uses = &a->uses[t];
@@ -110,6 +111,12 @@ static void list_of_tasks(plan_actors *a, fs_arena *arena)
         task->n_out = list_counted(a, out, uses->n_out_each, n_counting);
         n_counting += task->n_out;
         task->keeps_place = plan_task_keeps_place(role, a->leader, t);
+        task->counts = task->n_in + task->n_out > 0 || task->keeps_place;
+        uses->held = n_held;
+        for (int32_t i = uses->n_in_each; i < uses->n_in; i++)
+            if (role->registers[in[i]].producer >= 0)
+                a->holding[n_held++] = in[i];
+        uses->n_held = n_held - uses->held;
         if (uses->n_in > uses->n_in_each || uses->n_out > uses->n_out_each)
             task->ends = PLAN_FIRST | PLAN_LAST;
     }
@@ -129,7 +136,8 @@ static void list_registers(plan_actors *a, fs_arena *arena)
                                   .n_consumers = reg->n_consumers,
                                   .bytes = reg->persistent ? 0 : reg->bytes,
                                   .per_step = reg->per_step,
-                                  .persistent = reg->persistent};
+                                  .persistent = reg->persistent,
+                                  .once = once(reg)};
         if (a->ordered[r])
             continue;
         a->registers[r].first_buffer = buffers;
@@ -198,7 +206,7 @@ static void find_slots(plan_actors *a)
 
 /* A piece of `reg` is complete: its consumers may read it. Returns the bytes
  * that none of them holds. */
-static int64_t hand_on(plan_actors *a, int32_t reg)
+static inline int64_t hand_on(plan_actors *a, int32_t reg)
 {
     const plan_actor_register *r = &a->registers[reg];
     int64_t piece = a->produced[reg]++;
@@ -267,8 +275,8 @@ static bool same_task(const plan_actor_task *x, const plan_actor_task *y)
 {
     return x->first == y->first && x->next == y->next && x->n_in == y->n_in &&
            x->n_out == y->n_out && x->keeps_place == y->keeps_place &&
-           x->ends == y->ends && x->claims == y->claims &&
-           x->releases == y->releases;
+           x->counts == y->counts && x->ends == y->ends &&
+           x->claims == y->claims && x->releases == y->releases;
 }
 
 void plan_actors_share(plan_actors *a, const plan_actors *other)
@@ -283,27 +291,6 @@ void plan_actors_share(plan_actors *a, const plan_actors *other)
         return;
     a->tasks = other->tasks;
     a->counting = other->counting;
-}
-
-int32_t plan_actor_head(const plan_actors *a, int32_t stream)
-{
-    return a->cursor[stream].task;
-}
-
-int32_t plan_actor_micro_batch(const plan_actors *a, int32_t stream)
-{
-    const plan_cursor *c = &a->cursor[stream];
-    return c->task < 0 ? 0 : a->micro_batch[c->slot];
-}
-
-bool plan_actor_first_firing(const plan_actors *a, int32_t stream)
-{
-    return a->cursor[stream].ends & PLAN_FIRST;
-}
-
-bool plan_actor_last_firing(const plan_actors *a, int32_t stream)
-{
-    return a->cursor[stream].ends & PLAN_LAST;
 }
 
 int64_t plan_actor_piece(const plan_actors *a, int32_t stream, int32_t reg,
@@ -333,8 +320,8 @@ static bool has_place(const plan_actors *a, int32_t stream)
                                   : ahead->task > c->task;
 }
 
-static bool may_read_all(const plan_actors *a, const plan_cursor *c,
-                         const int32_t *regs, int32_t n)
+static inline bool may_read_all(const plan_actors *a, const plan_cursor *c,
+                                const int32_t *regs, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
         if (!plan_actor_may_read(a, c, regs[i]))
@@ -342,8 +329,8 @@ static bool may_read_all(const plan_actors *a, const plan_cursor *c,
     return true;
 }
 
-static bool may_write_all(const plan_actors *a, const plan_cursor *c,
-                          const int32_t *regs, int32_t n)
+static inline bool may_write_all(const plan_actors *a, const plan_cursor *c,
+                                 const int32_t *regs, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
         if (!plan_actor_may_write(a, c, regs[i]))
@@ -351,27 +338,31 @@ static bool may_write_all(const plan_actors *a, const plan_cursor *c,
     return true;
 }
 
-bool plan_actor_ready(const plan_actors *a, int32_t stream)
+static bool has_come(const plan_actors *a, const plan_cursor *c)
 {
-    const plan_cursor *c = &a->cursor[stream];
-    if (c->task < 0 || c->busy)
-        return false;
     const plan_actor_task *task = &a->tasks[c->task];
-    if (task->keeps_place && !has_place(a, stream))
-        return false;
     const int32_t *in = a->counting + task->first;
-    if (!may_read_all(a, c, in, task->n_in) ||
-        !may_write_all(a, c, in + task->n_in, task->n_out))
+    if (task->keeps_place && !has_place(a, (int32_t)(c - a->cursor)))
         return false;
-    if (!(task->ends & c->ends & PLAN_FIRST))
-        return true;
-    /* What the first firing of a step found of the step is there since. */
+    return may_read_all(a, c, in, task->n_in) &&
+           may_write_all(a, c, in + task->n_in, task->n_out);
+}
+
+/* What the first firing of a step found of the step is there since. */
+static bool has_step(const plan_actors *a, const plan_cursor *c)
+{
     const plan_actor_uses *uses = &a->uses[c->task];
-    in = a->in_out + uses->first;
-    return may_read_all(a, c, in + uses->n_in_each,
-                        uses->n_in - uses->n_in_each) &&
-           may_write_all(a, c, in + uses->n_in + uses->n_out_each,
-                         uses->n_out - uses->n_out_each);
+    const int32_t *out =
+        a->in_out + uses->first + uses->n_in + uses->n_out_each;
+    return may_read_all(a, c, a->holding + uses->held, uses->n_held) &&
+           may_write_all(a, c, out, uses->n_out - uses->n_out_each);
+}
+
+bool plan_actor_has_all(const plan_actors *a, const plan_cursor *c)
+{
+    const plan_actor_task *task = &a->tasks[c->task];
+    return (!task->counts || has_come(a, c)) &&
+           (!(task->ends & c->ends & PLAN_FIRST) || has_step(a, c));
 }
 
 /* By the place of their heads in the role's program. */
@@ -381,11 +372,10 @@ static bool goes_before(const plan_actors *a, int32_t stream, int32_t other)
     return x->step != y->step ? x->step < y->step : x->slot < y->slot;
 }
 
-bool plan_actor_turn(const plan_actors *a, int32_t stream)
+bool plan_actor_turn_among(const plan_actors *a, int32_t stream)
 {
     const plan_role *role = a->role;
-    if (a->n_compute < 2 ||
-        !plan_task_computes(&role->tasks[a->cursor[stream].task]))
+    if (!plan_task_computes(&role->tasks[a->cursor[stream].task]))
         return true;
     for (int32_t s = 0; s < role->n_streams; s++) {
         int32_t head = a->cursor[s].task;
@@ -399,25 +389,15 @@ bool plan_actor_turn(const plan_actors *a, int32_t stream)
     return true;
 }
 
-int64_t plan_actor_fire(plan_actors *a, int32_t stream)
-{
-    plan_cursor *c = &a->cursor[stream];
-    FS_ASSERT(c->task >= 0 && !c->busy);
-    c->busy = true;
-    const plan_actor_task *task = &a->tasks[c->task];
-    return task->ends & c->ends & PLAN_FIRST ? a->uses[c->task].claims_first
-                                             : task->claims;
-}
-
 /* A consumer that reads a per-step register every micro-batch lets go of it
  * after its last. */
-static int64_t release(plan_actors *a, const plan_cursor *c, int32_t reg)
+static inline int64_t release(plan_actors *a, const plan_cursor *c, int32_t reg)
 {
     const plan_actor_register *r = &a->registers[reg];
     if (r->producer < 0 || r->producer == c->task)
         return 0;
     int32_t *left =
-        &a->readers[plan_actor_buffer(r, plan_actor_piece_of(c, r, false))];
+        &a->readers[plan_actor_buffer(r, plan_actor_made_piece(c, r, false))];
     if (--*left > 0)
         return 0;
     a->released[reg]++;
@@ -439,19 +419,18 @@ void plan_actor_go_on(plan_actors *a, int32_t stream, int32_t next)
 static int64_t end_step(plan_actors *a, const plan_cursor *c)
 {
     const plan_actor_uses *uses = &a->uses[c->task];
-    const int32_t *in = a->in_out + uses->first, *out = in + uses->n_in;
+    const int32_t *held = a->holding + uses->held;
+    const int32_t *out = a->in_out + uses->first + uses->n_in;
     int64_t bytes = 0;
-    for (int32_t i = uses->n_in_each; i < uses->n_in; i++)
-        bytes += release(a, c, in[i]);
+    for (int32_t i = 0; i < uses->n_held; i++)
+        bytes += release(a, c, held[i]);
     for (int32_t i = uses->n_out_each; i < uses->n_out; i++)
         bytes += hand_on(a, out[i]);
     return bytes;
 }
 
-int64_t plan_actor_done(plan_actors *a, int32_t stream)
+int64_t plan_actor_pass_on(plan_actors *a, plan_cursor *c)
 {
-    const plan_cursor *c = &a->cursor[stream];
-    FS_ASSERT(c->busy);
     const plan_actor_task *task = &a->tasks[c->task];
     const int32_t *in = a->counting + task->first, *out = in + task->n_in;
     int64_t bytes = task->releases;
@@ -461,7 +440,7 @@ int64_t plan_actor_done(plan_actors *a, int32_t stream)
         bytes += hand_on(a, out[i]);
     if (task->ends & c->ends & PLAN_LAST)
         bytes += end_step(a, c);
-    plan_actor_go_on(a, stream, task->next);
+    plan_actor_go_on(a, (int32_t)(c - a->cursor), task->next);
     return bytes;
 }
 

@@ -29,6 +29,7 @@ typedef struct plan_actor_register {
     int32_t producer, count, n_consumers, first_buffer;
     int64_t bytes; /* that come and go: 0 when persistent */
     bool per_step, persistent;
+    bool once; /* either: changes once per step */
 } plan_actor_register;
 typedef struct plan_actor_task {
     int32_t first; /* in `counting`: those of micro-batches that it reads, then
@@ -36,6 +37,8 @@ typedef struct plan_actor_task {
     int32_t next;  /* of the same stream and section, or -1 */
     int16_t n_in, n_out;
     bool keeps_place;
+    bool counts;    /* any of these, or it keeps a place: else it may fire as
+                       soon as its stream comes to it, but for `ends` */
     uint8_t ends;   /* PLAN_FIRST, PLAN_LAST: more happens in such a firing of a
                        step, see its uses. Bits, for nothing is guessed then */
     int64_t claims; /* bytes of a firing */
@@ -48,6 +51,8 @@ typedef struct plan_actor_uses {
     int32_t first, n_in, n_out;
     int32_t n_in_each, n_out_each; /* of micro-batches */
     int64_t claims_first;          /* bytes of the first firing of a step */
+    int32_t held, n_held; /* of those of steps, in `holding`: it waits for, and
+                             lets go of */
 } plan_actor_uses;
 
 /* What each firing looks at stands first. */
@@ -75,6 +80,7 @@ typedef struct plan_actors {
     int32_t n_counting;
     plan_actor_uses *uses;       /* [tasks] */
     int32_t *in_out;             /* registers of uses */
+    int32_t *holding;            /* of these, that others make */
     bool *ordered;               /* [registers] by a stream's program, and so
                                     not counted */
     int32_t *counted, n_counted; /* the others */
@@ -90,21 +96,48 @@ plan_actors *plan_actors_create_ordered(const plan *p, const plan_role *role,
  * look at one table of them from now on: a cache holds it once. */
 void plan_actors_share(plan_actors *a, const plan_actors *other);
 /* The task at the head of a stream, or -1 when the stream is at its end. */
-int32_t plan_actor_head(const plan_actors *a, int32_t stream);
+static inline int32_t plan_actor_head(const plan_actors *a, int32_t stream)
+{
+    return a->cursor[stream].task;
+}
 /* Which micro-batch the head belongs to (0 for BEGIN, m - 1 for END). */
-int32_t plan_actor_micro_batch(const plan_actors *a, int32_t stream);
+static inline int32_t plan_actor_micro_batch(const plan_actors *a,
+                                             int32_t stream)
+{
+    const plan_cursor *c = &a->cursor[stream];
+    return c->task < 0 ? 0 : a->micro_batch[c->slot];
+}
 /* Is this the head's first (last) firing of the step? A per-step register is
  * claimed by the first firing of a task that runs per micro-batch, and made
  * ready or released by the last. */
-bool plan_actor_first_firing(const plan_actors *a, int32_t stream);
-bool plan_actor_last_firing(const plan_actors *a, int32_t stream);
+static inline bool plan_actor_first_firing(const plan_actors *a, int32_t stream)
+{
+    return a->cursor[stream].ends & PLAN_FIRST;
+}
+static inline bool plan_actor_last_firing(const plan_actors *a, int32_t stream)
+{
+    return a->cursor[stream].ends & PLAN_LAST;
+}
 /* May the head fire now? */
-bool plan_actor_ready(const plan_actors *a, int32_t stream);
+bool plan_actor_has_all(const plan_actors *a, const plan_cursor *c);
+static inline bool plan_actor_ready(const plan_actors *a, int32_t stream)
+{
+    const plan_cursor *c = &a->cursor[stream];
+    if (c->task < 0 || c->busy)
+        return false;
+    const plan_actor_task *task = &a->tasks[c->task];
+    return (!task->counts && !(task->ends & c->ends & PLAN_FIRST)) ||
+           plan_actor_has_all(a, c);
+}
 /* Of heads that may fire, is it this one's turn to compute? Where several
  * streams have one, that whose slot stands first in the program goes first;
  * what computes nothing has its turn at once. Whether a plan is sound does not
  * hang on it. */
-bool plan_actor_turn(const plan_actors *a, int32_t stream);
+bool plan_actor_turn_among(const plan_actors *a, int32_t stream);
+static inline bool plan_actor_turn(const plan_actors *a, int32_t stream)
+{
+    return a->n_compute < 2 || plan_actor_turn_among(a, stream);
+}
 /* The piece of `reg` that the head of `stream` reads or writes, and from it the
  * buffer's offset in the arena. Valid from readiness to completion. */
 int64_t plan_actor_piece(const plan_actors *a, int32_t stream, int32_t reg,
@@ -112,10 +145,29 @@ int64_t plan_actor_piece(const plan_actors *a, int32_t stream, int32_t reg,
 int64_t plan_actor_offset(const plan_actors *a, int32_t stream, int32_t reg,
                           bool writes);
 /* The head, which may fire, does. Returns the bytes that it claims. */
-int64_t plan_actor_fire(plan_actors *a, int32_t stream);
+static inline int64_t plan_actor_fire(plan_actors *a, int32_t stream)
+{
+    plan_cursor *c = &a->cursor[stream];
+    FS_ASSERT(!c->busy);
+    c->busy = true;
+    const plan_actor_task *task = &a->tasks[c->task];
+    return task->ends & c->ends & PLAN_FIRST ? a->uses[c->task].claims_first
+                                             : task->claims;
+}
 /* The fired head has completed: hand on, release, advance the cursor. Returns
  * the bytes that nobody holds any more. */
-int64_t plan_actor_done(plan_actors *a, int32_t stream);
+int64_t plan_actor_pass_on(plan_actors *a, plan_cursor *c);
+static inline int64_t plan_actor_done(plan_actors *a, int32_t stream)
+{
+    plan_cursor *c = &a->cursor[stream];
+    FS_ASSERT(c->busy);
+    const plan_actor_task *task = &a->tasks[c->task];
+    if (task->counts || task->next < 0 || (task->ends & c->ends & PLAN_LAST))
+        return plan_actor_pass_on(a, c);
+    c->busy = false;
+    c->task = task->next;
+    return task->releases;
+}
 /* One reader more, which is no task, of the piece that the update of a variable
  * (a register of one buffer) has just made: the next update waits until it is
  * let go. What has no update never changes and is not held. */

@@ -22,12 +22,20 @@ static inline int64_t plan_actor_piece_of(const plan_cursor *c,
     return c->piece;
 }
 
+/* The same of a register that a task makes. */
+static inline int64_t plan_actor_made_piece(const plan_cursor *c,
+                                            const plan_actor_register *r,
+                                            bool writes)
+{
+    return r->once ? c->step + (writes && r->persistent) : c->piece;
+}
+
 static inline bool plan_actor_may_read(const plan_actors *a,
                                        const plan_cursor *c, int32_t reg)
 {
     const plan_actor_register *r = &a->registers[reg];
     return r->producer < 0 ||
-           a->produced[reg] > plan_actor_piece_of(c, r, false);
+           a->produced[reg] > plan_actor_made_piece(c, r, false);
 }
 
 /* Holds too for the later firings of an accumulation: the buffer it claimed
@@ -36,7 +44,7 @@ static inline bool plan_actor_may_write(const plan_actors *a,
                                         const plan_cursor *c, int32_t reg)
 {
     const plan_actor_register *r = &a->registers[reg];
-    return a->released[reg] >= plan_actor_piece_of(c, r, true) - r->count + 1;
+    return a->released[reg] > plan_actor_made_piece(c, r, true) - r->count;
 }
 
 /* Fills a->ordered. */
