@@ -249,16 +249,22 @@ static void run_acts(int64_t steps)
     close_run(&r);
 }
 
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The middle of the turns: each is a difference, whose least would flatter. */
 static void time_acts(void)
 {
-    double least_s = 1;
+    double took_s[TURNS];
     for (int k = 0; k < TURNS; k++) {
         fs_err err = {0};
-        double s;
-        need(exec_probe_firing(&err, &s), &err);
-        least_s = s < least_s ? s : least_s;
+        need(exec_probe_firing(&err, &took_s[k]), &err);
     }
-    printf("%.1f\n", least_s * 1e9);
+    qsort(took_s, TURNS, sizeof *took_s, by_size);
+    printf("%.1f\n", took_s[TURNS / 2] * 1e9);
 }
 
 int main(int argc, char **argv)

@@ -299,8 +299,7 @@ def act(b):
            "micro-batches: what stands in the loop, the actor protocol and the "
            "clock; the kernels' own is left out. Nanoseconds: the least step "
            "of such a plan, less what its kernels take between the readings "
-           "of the clock around them; of one reading the half at either end "
-           "is the kernel's.")
+           "of the clock around them; the middle of several turns.")
 
 
 # ---- overlap ----
