@@ -129,6 +129,17 @@ static void test_ticker(void)
     tap_ok(wrong == 0,
            "ticker: off by no more than its rate may be: %d times not",
            (int)wrong);
+    /* As after ten minutes of sleep in which ticks went on and time did not. */
+    t.true_tick -= t.counts ? (uint64_t)(600e9 / t.ns_per_tick) : 0;
+    t.tick = t.true_tick;
+    fs_ticker_tune(&t);
+    const int64_t before = fs_now_ns(), now = fs_ticker_ns(&t);
+    tap_ok(!t.counts || (before <= now && now <= fs_now_ns()),
+           "ticker: a sleep of the host is seen at the next tuning");
+    t.known = t.counts;
+    t.true_tick = t.tick = UINT64_MAX / 4; /* the counter began anew */
+    fs_ticker_tune(&t);
+    tap_ok(!t.known, "ticker: so is a counter that has gone back");
 }
 
 static void test_draws(void)

@@ -491,11 +491,93 @@ static void test_same_bits(exec_world *world, exec_algorithm algorithm)
              exec_algorithm_name(algorithm));
 }
 
+/* An all-reduce of whole numbers among all ranks, begun and not waited for. */
+typedef struct begun {
+    trial t;
+    exec_transfer *transfer;
+    char *in, *out, *wanted, *scratch;
+    bool done;
+} begun;
+
+static begun prepare_sum(exec_world *world, exec_algorithm algorithm,
+                         int64_t count, int tag, fs_arena *arena)
+{
+    const ir_mesh all = {1, {world->size}};
+    begun b = {.t = {.dtype = IR_F32,
+                     .exact = true,
+                     .x = {.shape = {1, {count}},
+                           .from_mesh = all,
+                           .to_mesh = all,
+                           .from = {{IR_SBP_P}},
+                           .to = {{IR_SBP_B}}}}};
+    const exec_transfer_spec spec = {.exchange = &b.t.x,
+                                     .dtype = b.t.dtype,
+                                     .gives_at = world->rank,
+                                     .takes_at = world->rank,
+                                     .tag = tag,
+                                     .algorithm = algorithm};
+    const int64_t bytes = count * (int64_t)sizeof(float);
+    fs_err err = {0};
+    b.in = fs_new(arena, char, bytes);
+    b.out = fs_new(arena, char, bytes);
+    b.wanted = fs_new(arena, char, bytes);
+    b.scratch = fs_new(arena, char, reserved_bytes(&b.t));
+    fill_piece(&b.t, true, world->rank, hold_element, b.in);
+    fill_piece(&b.t, false, world->rank, expect_value, b.wanted);
+    FS_ASSERT(exec_transfer_make(world, &spec, arena, &err, &b.transfer) ==
+              FS_OK);
+    exec_transfer_join(b.transfer);
+    return b;
+}
+
+static void begin_sum(begun *b)
+{
+    b->done = false;
+    exec_transfer_start(b->transfer, b->in, b->out, b->scratch,
+                        reserved_bytes(&b->t));
+}
+
+/* Of two communicators of the same ranks, whose order nothing gives: each rank
+ * begins them in an order of its own. */
+static void test_two_lines(exec_world *world, exec_algorithm algorithm)
+{
+    enum { COUNT = 5003, TIMES = 6 };
+    fs_arena *arena = fs_arena_create();
+    begun b[2] = {prepare_sum(world, algorithm, COUNT, 11, arena),
+                  prepare_sum(world, algorithm, COUNT, 12, arena)};
+    int64_t wrong = 0;
+    for (int i = 0; i < (int)sizeof(float) * COUNT; i += (int)sizeof(float)) {
+        *(float *)(b[1].in + i) += 1; /* other values than the first's */
+        *(float *)(b[1].wanted + i) += (float)world->size;
+    }
+    for (int again = 0; again < TIMES; again++) {
+        const int first = (world->rank + again) % 2;
+        begin_sum(&b[first]);
+        begin_sum(&b[1 - first]);
+        while (!b[0].done || !b[1].done) {
+            bool moved = false;
+            for (int k = 0; k < 2; k++)
+                if (!b[k].done)
+                    b[k].done = exec_transfer_poll(b[k].transfer, &moved);
+            if (!moved)
+                sched_yield();
+        }
+        for (int k = 0; k < 2; k++)
+            wrong += memcmp(b[k].out, b[k].wanted, sizeof(float) * COUNT) != 0;
+    }
+    for (int k = 0; k < 2; k++)
+        exec_transfer_release(b[k].transfer);
+    fs_arena_destroy(arena);
+    ranks_ok(world, wrong, "%s: two at once, begun in any order",
+             exec_algorithm_name(algorithm));
+}
+
 static void test_algorithms(exec_world *world, uint64_t seed)
 {
     for (int a = 0; a < EXEC_ALGORITHMS; a++) {
         test_algorithm(world, seed + (uint64_t)a, (exec_algorithm)a);
         test_same_bits(world, (exec_algorithm)a);
+        test_two_lines(world, (exec_algorithm)a);
     }
 }
 

@@ -49,6 +49,20 @@ static bool read_both(uint64_t *tick, int64_t *ns)
     return least < CLOSE_TICKS;
 }
 
+/* After the host was asleep, or its state put back, ticks and time have gone
+ * on apart: what was measured before tells nothing. A rate over a short time
+ * is off by a few per cent itself. */
+static bool has_leapt(const fs_ticker *t, int64_t ticks, double past_ns,
+                      int64_t off_ns)
+{
+    const int64_t most_ns = 1000000000;
+    const double least_ns = 1e7, most = 2e-2;
+    const double rate = past_ns / (double)ticks;
+    return ticks <= 0 || off_ns > most_ns || off_ns < -most_ns ||
+           (t->known && past_ns > least_ns &&
+            fabs(rate / t->ns_per_tick - 1) > most);
+}
+
 void fs_ticker_tune(fs_ticker *t)
 {
     const double most = 1e-3; /* faster or slower, to make up for an error */
@@ -56,10 +70,10 @@ void fs_ticker_tune(fs_ticker *t)
     int64_t ns;
     if (!t->counts || !read_both(&tick, &ns))
         return;
-    const double ticks = (double)(tick - t->true_tick);
+    const int64_t ticks = (int64_t)(tick - t->true_tick);
     const double past_ns = (double)(ns - t->true_ns);
-    if (t->true_ns > 0 && ticks > 0 && past_ns > 0) {
-        const double rate = past_ns / ticks;
+    if (t->true_ns > 0 && past_ns > 0) {
+        const double rate = past_ns / (double)ticks;
         /* Goes on from what it has told, so as to be right next time, after
          * about as long. */
         const int64_t told =
@@ -67,7 +81,7 @@ void fs_ticker_tune(fs_ticker *t)
                       : t->ns + (int64_t)((double)(int64_t)(tick - t->tick) *
                                           t->ns_per_tick);
         const double error = (double)(ns - told) / past_ns;
-        t->known = true;
+        t->known = !has_leapt(t, ticks, past_ns, ns - told);
         t->tick = tick;
         t->ns = told;
         t->ns_per_tick = rate * (1 + fmax(-most, fmin(most, error)));

@@ -2,8 +2,9 @@
  * counts ticks that the kernel itself tells the time by, those are read (a
  * third of what the kernel's own reading takes) and turned into nanoseconds by
  * a rate that is measured again and again. Between two tunings it is off from
- * fs_now_ns by what the measured rate is off (some 1e-6), it never goes back,
- * and elsewhere it is fs_now_ns. */
+ * fs_now_ns by what the measured rate is off (some 1e-6), it never goes back
+ * (but where the host was asleep meanwhile: the next tuning sees that), and
+ * elsewhere it is fs_now_ns. */
 #ifndef FS_BASE_TICKER_H
 #define FS_BASE_TICKER_H
 
@@ -20,7 +21,8 @@ typedef struct fs_ticker {
 } fs_ticker;
 
 fs_ticker fs_ticker_open(void);
-/* From time to time; the first two make it known. */
+/* From time to time; the first two make it known, and so do two after ticks and
+ * time have gone on apart. */
 void fs_ticker_tune(fs_ticker *t);
 
 static inline uint64_t fs_ticks(void)

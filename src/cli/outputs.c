@@ -277,15 +277,17 @@ const exec_sink *cli_outputs_sink(const cli_outputs *outputs)
     return outputs->sink.take ? &outputs->sink : NULL;
 }
 
+/* What was not written whole is taken away. */
 static fs_status close_part(output *o, bool good, fs_err *err)
 {
     if (o->file < 0)
         return FS_OK;
-    good = close(o->file) == 0 && good;
-    o->file = -1;
-    if (good && rename(o->part, o->path) == 0)
-        return FS_OK;
+    const bool whole =
+        close(o->file) == 0 && (!good || rename(o->part, o->path) == 0);
     const int why = errno;
+    o->file = -1;
+    if (good && whole)
+        return FS_OK;
     unlink(o->part);
     return good ? fs_write_fail(o->path, why, err) : FS_FAULT;
 }

@@ -53,10 +53,11 @@ typedef struct exec_link {
                 int *index);
     /* MPI's own all-reduce, a request like a message; NULL: there is none. May
      * values of the dtype be reduced so? `join`: of the group of these ranks,
-     * once for all transfers among them; they come to it together. `in` and
+     * once for all transfers among them of one tag, whose order is the same on
+     * all (that of two tags is not); they come to it together. `in` and
      * `out` do not overlap. */
     bool (*reduces)(ir_dtype dtype);
-    struct exec_group *(*join)(struct exec_world *world, int32_t n,
+    struct exec_group *(*join)(struct exec_world *world, int tag, int32_t n,
                                const int32_t *rank);
     void (*all_reduce)(struct exec_world *world, const struct exec_group *group,
                        const exec_reduction *reduction, exec_request *request);

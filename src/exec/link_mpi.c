@@ -109,6 +109,7 @@ static MPI_Op op_of(ir_sbp_kind kind)
 
 struct exec_group {
     MPI_Comm comm;
+    int tag; /* of the plan's communicator: the order of its tasks is one */
     int32_t n, *rank;
     struct exec_group *next;
 };
@@ -119,12 +120,19 @@ static bool mpi_reduces(ir_dtype dtype)
            dtype == IR_I64;
 }
 
-static struct exec_group *mpi_join(exec_world *world, int32_t n,
+static bool is_group(const struct exec_group *g, int tag, int32_t n,
+                     const int32_t *rank)
+{
+    return g->tag == tag && g->n == n &&
+           memcmp(g->rank, rank, (size_t)n * sizeof *rank) == 0;
+}
+
+static struct exec_group *mpi_join(exec_world *world, int tag, int32_t n,
                                    const int32_t *rank)
 {
     struct exec_group *g = world->groups;
     MPI_Group all, some;
-    while (g && (g->n != n || memcmp(g->rank, rank, (size_t)n * sizeof *rank)))
+    while (g && !is_group(g, tag, n, rank))
         g = g->next;
     if (g)
         return g;
@@ -132,6 +140,7 @@ static struct exec_group *mpi_join(exec_world *world, int32_t n,
     g->rank = exec_world_alloc(world, (size_t)n, sizeof *rank, "a group");
     memcpy(g->rank, rank, (size_t)n * sizeof *rank);
     g->n = n;
+    g->tag = tag;
     CALL(world, MPI_Comm_group(world->comm, &all));
     CALL(world, MPI_Group_incl(all, n, g->rank, &some));
     CALL(world,

@@ -558,12 +558,13 @@ static void watch(exec_rank *rank, int64_t now)
 {
     exec_recorder *recorder = &rank->world->recorder;
     rank->record->heartbeat_ns = now;
-    if (now < rank->look_ns)
+    if (now < rank->look_ns && now >= rank->look_ns - LOOK_NS)
         return;
     /* The clock is known soon, then better and better. */
+    fs_ticker_tune(&rank->clock);
+    now = fs_ticker_ns(&rank->clock); /* if it had leapt, the true time */
     const int64_t run_ns = now - rank->begin_ns;
     rank->look_ns = now + (run_ns < LOOK_NS ? run_ns : LOOK_NS);
-    fs_ticker_tune(&rank->clock);
     if (rank->saver && exec_saver_moves(rank->saver, now))
         exec_rank_moves(rank, now);
     exec_rank_poll_stop(rank);

@@ -278,7 +278,8 @@ fs_status exec_transfer_make(exec_world *world, const exec_transfer_spec *s,
 void exec_transfer_join(exec_transfer *t)
 {
     if (t->n_members)
-        t->group = t->world->link->join(t->world, t->n_members, t->member);
+        t->group =
+            t->world->link->join(t->world, t->tag, t->n_members, t->member);
 }
 
 static void release_layout(exec_transfer *t, int32_t rank, exec_layout *layout)
