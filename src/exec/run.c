@@ -322,8 +322,10 @@ static bool poll_transfer(exec_rank *rank, int32_t stream, exec_task *t,
                           bool *moved)
 {
     enum { QUIET_NS = 2000, MOST_POLLS = 64 };
+    /* Where ranks share a core, others wait for it. */
+    const int most = rank->world->oversubscribed ? 1 : MOST_POLLS;
     bool done = false, busy = true;
-    for (int i = 0; i < MOST_POLLS && busy && !done; i++) {
+    for (int i = 0; i < most && busy && !done; i++) {
         const int64_t start = own_now_ns(rank);
         busy = false;
         done = exec_transfer_poll(t->transfer, &busy);
