@@ -43,6 +43,7 @@ static void run_rank(exec_world *world, void *ctx)
     const exec_options options = {.steps = EQUAL_STEPS,
                                   .seed = 3,
                                   .stall_s = 20,
+                                  .checks = true,
                                   .n_fetch = r->n_weights,
                                   .fetch = r->weights,
                                   .fetched = fetched};

@@ -285,10 +285,11 @@ SELDOM bool look_at_result(exec_rank *rank, int32_t stream, exec_task *t,
            plan_actor_last_firing(rank->actors, stream);
 }
 
-/* A bit of several streams stays. */
+/* A bit that streams share stays. */
 static uint64_t own_bit(const exec_rank *rank, int32_t stream)
 {
-    return rank->role->n_streams <= 64 ? UINT64_C(1) << stream : 0;
+    return stream < 63 || rank->role->n_streams <= 64 ? plan_stream_bit(stream)
+                                                      : 0;
 }
 
 /* Returns whether it was the step's last act. */
@@ -297,6 +298,7 @@ ALWAYS bool complete(exec_rank *rank, int32_t stream, exec_task *t,
 {
     exec_flight *flight = &rank->flight[stream];
     const int64_t step = rank->actors->cursor[stream].step;
+    const bool ends = plan_actor_last_firing(rank->actors, stream);
     bool saves = false;
     t->sample[(uint64_t)t->fired++ % EXEC_SAMPLES] =
         (exec_sample){flight->start_ns, now, flight->busy_ns, beside};
@@ -305,7 +307,7 @@ ALWAYS bool complete(exec_rank *rank, int32_t stream, exec_task *t,
     plan_actor_done(rank->actors, stream);
     if (saves)
         exec_saver_made(rank->saver, t->task, step);
-    exec_rank_wake(rank);
+    rank->awake |= ends ? t->wakes.last : t->wakes.each;
     flight->busy_ns = 0;
     flight->free_ns = rank->last_move_ns = now;
     record_end(rank, stream, flight, now);
@@ -404,7 +406,7 @@ ALWAYS bool compute(exec_rank *rank, int32_t stream, exec_task *t)
 
 SELDOM void start(exec_rank *rank, int32_t stream, exec_task *t)
 {
-    const uint64_t bit = UINT64_C(1) << (stream & 63);
+    const uint64_t bit = plan_stream_bit(stream);
     exec_flight *flight = &rank->flight[stream];
     fire(rank, stream, t);
     if (t->meets)
@@ -434,13 +436,6 @@ SELDOM void land(exec_rank *rank, int32_t stream, exec_task *t)
              now);
 }
 
-/* The head can do nothing, or nothing that is not looked for anyway, until
- * something happens to its stream. */
-static void doze(exec_rank *rank, int32_t stream)
-{
-    rank->awake = (rank->awake & ~own_bit(rank, stream)) | rank->moving;
-}
-
 ALWAYS bool may_fire(const exec_rank *rank, int32_t stream)
 {
     return exec_rank_may_begin(rank, stream) &&
@@ -451,7 +446,7 @@ ALWAYS bool may_fire(const exec_rank *rank, int32_t stream)
 /* Nobody else has anything to do. Loads go on by themselves. */
 ALWAYS bool may_go_on(const exec_rank *rank, int32_t stream)
 {
-    return rank->awake == UINT64_C(1) << (stream & 63) &&
+    return (rank->awake | rank->moving) == plan_stream_bit(stream) &&
            rank->last_move_ns < rank->look_ns;
 }
 
@@ -487,18 +482,36 @@ static bool serve_stream(exec_rank *rank, int32_t stream)
         land(rank, stream, &rank->tasks[c->task]);
         return true;
     }
-    doze(rank, stream);
     return moved;
+}
+
+/* Those of a bit, which sleep from now on unless something wakes them. */
+static bool serve_bit(exec_rank *rank, int32_t bit)
+{
+    const int32_t end = bit < 63 ? bit + 1 : rank->role->n_streams;
+    bool moved = false;
+    rank->awake &= ~plan_stream_bit(bit);
+    for (int32_t s = bit; s < end; s++)
+        moved |= serve_stream(rank, s);
+    return moved;
+}
+
+/* What sleeps can do nothing. */
+SELDOM void check_sleepers(const exec_rank *rank)
+{
+    for (int32_t s = 0; s < rank->role->n_streams; s++)
+        FS_ASSERT((rank->awake & plan_stream_bit(s)) || !may_fire(rank, s));
 }
 
 static bool serve_streams(exec_rank *rank)
 {
     bool moved = false;
-    uint64_t left = rank->awake | rank->loading;
-    for (; left != 0; left &= left - 1)
-        for (int32_t s = __builtin_ctzll(left); s < rank->role->n_streams;
-             s += 64)
-            moved |= serve_stream(rank, s);
+    uint64_t left = rank->awake | rank->moving | rank->loading;
+    for (; left != 0; left &= left - 1) {
+        moved |= serve_bit(rank, __builtin_ctzll(left));
+        if (rank->options->checks)
+            check_sleepers(rank);
+    }
     return moved;
 }
 
@@ -566,7 +579,10 @@ static void watch(exec_rank *rank, int64_t now)
     fs_ticker_tune(&rank->clock);
     now = fs_ticker_ns(&rank->clock); /* if it had leapt, the true time */
     const int64_t run_ns = now - rank->begin_ns;
-    rank->look_ns = now + (run_ns < LOOK_NS ? run_ns : LOOK_NS);
+    rank->look_ns = now + (rank->options->checks ? 0
+                           : run_ns < LOOK_NS    ? run_ns
+                                                 : LOOK_NS);
+    check_sleepers(rank);
     if (rank->saver && exec_saver_moves(rank->saver, now))
         exec_rank_moves(rank, now);
     exec_rank_poll_stop(rank);
