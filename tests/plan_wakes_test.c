@@ -53,8 +53,7 @@ static void complete(const walk *w, int32_t stream)
 {
     const plan_actor_wakes wakes =
         plan_actor_wakes_of(w->a, plan_actor_head(w->a, stream));
-    const uint64_t bits =
-        plan_actor_last_firing(w->a, stream) ? wakes.last : wakes.each;
+    const uint64_t bits = wakes.by[plan_actor_last_firing(w->a, stream)];
     plan_actor_done(w->a, stream);
     w->t->completions++;
     w->t->woken += __builtin_popcountll(bits);

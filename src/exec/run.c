@@ -93,7 +93,7 @@ static void dawdle(const exec_rank *rank, int64_t start, int64_t percent)
 
 /* Where a rank shares its core, or is slowed. A kernel may take less than
  * reading the clock: else the firing's start and end are its own. */
-SELDOM void run_timed(exec_rank *rank, int32_t stream, exec_task *t)
+static void run_timed(exec_rank *rank, int32_t stream, exec_task *t)
 {
     const exec_failpoints *f = rank->world->failpoints;
     int64_t start = own_now_ns(rank);
@@ -206,12 +206,12 @@ static int64_t find_ready(const exec_rank *rank, const plan_task *task)
 ALWAYS void record_head(const exec_rank *rank, const plan_cursor *c,
                         const exec_flight *flight, int64_t now)
 {
-    *flight->now = (exec_now){
-        .fired = flight->now->fired,
-        .since_ns = now,
-        .task = c->task,
-        .micro_batch = c->task < 0 ? 0 : rank->actors->micro_batch[c->slot],
-        .step = (int32_t)(flight->record->first_step + c->step)};
+    exec_now *at = flight->now;
+    at->since_ns = now;
+    at->task = c->task;
+    at->micro_batch = c->task < 0 ? 0 : rank->actors->micro_batch[c->slot];
+    at->step = (int32_t)(flight->record->first_step + c->step);
+    at->busy = false;
 }
 
 /* .. that it has begun .. */
@@ -298,16 +298,15 @@ ALWAYS bool complete(exec_rank *rank, int32_t stream, exec_task *t,
 {
     exec_flight *flight = &rank->flight[stream];
     const int64_t step = rank->actors->cursor[stream].step;
-    const bool ends = plan_actor_last_firing(rank->actors, stream);
     bool saves = false;
     t->sample[(uint64_t)t->fired++ % EXEC_SAMPLES] =
         (exec_sample){flight->start_ns, now, flight->busy_ns, beside};
     if (step >= rank->wanted_step)
         saves = look_at_result(rank, stream, t, now);
+    rank->awake |= t->wakes.by[plan_actor_last_firing(rank->actors, stream)];
     plan_actor_done(rank->actors, stream);
     if (saves)
         exec_saver_made(rank->saver, t->task, step);
-    rank->awake |= ends ? t->wakes.last : t->wakes.each;
     flight->busy_ns = 0;
     flight->free_ns = rank->last_move_ns = now;
     record_end(rank, stream, flight, now);
@@ -387,21 +386,32 @@ ALWAYS void fire(exec_rank *rank, int32_t stream, exec_task *t)
         look_at_firing(rank, stream, t);
 }
 
-/* A kernel is done when it returns. Returns whether the step is. */
-ALWAYS bool compute(exec_rank *rank, int32_t stream, exec_task *t)
+ALWAYS bool end_kernel(exec_rank *rank, int32_t stream, exec_task *t,
+                       int64_t took_ns, int64_t now)
 {
-    exec_flight *flight = &rank->flight[stream];
-    fire(rank, stream, t);
-    if (rank->times_kernels)
-        run_timed(rank, stream, t);
-    else
-        run_kernel(rank, stream, t);
-    const int64_t now = fs_ticker_ns(&rank->clock);
-    const int64_t took_ns =
-        rank->times_kernels ? flight->busy_ns : now - flight->start_ns;
     exec_alone_compute(&rank->alone, took_ns);
     rank->record->compute_ns += took_ns;
     return complete(rank, stream, t, 0, now);
+}
+
+SELDOM bool compute_timed(exec_rank *rank, int32_t stream, exec_task *t)
+{
+    fire(rank, stream, t);
+    run_timed(rank, stream, t);
+    return end_kernel(rank, stream, t, rank->flight[stream].busy_ns,
+                      fs_ticker_ns(&rank->clock));
+}
+
+/* A kernel is done when it returns. Returns whether the step is. */
+ALWAYS bool compute(exec_rank *rank, int32_t stream, exec_task *t)
+{
+    const exec_flight *flight = &rank->flight[stream];
+    if (rank->times_kernels)
+        return compute_timed(rank, stream, t);
+    fire(rank, stream, t);
+    run_kernel(rank, stream, t);
+    const int64_t now = fs_ticker_ns(&rank->clock);
+    return end_kernel(rank, stream, t, now - flight->start_ns, now);
 }
 
 SELDOM void start(exec_rank *rank, int32_t stream, exec_task *t)
@@ -444,9 +454,9 @@ ALWAYS bool may_fire(const exec_rank *rank, int32_t stream)
 }
 
 /* Nobody else has anything to do. Loads go on by themselves. */
-ALWAYS bool may_go_on(const exec_rank *rank, int32_t stream)
+ALWAYS bool may_go_on(const exec_rank *rank, uint64_t bit)
 {
-    return (rank->awake | rank->moving) == plan_stream_bit(stream) &&
+    return (rank->awake | rank->moving) == bit &&
            rank->last_move_ns < rank->look_ns;
 }
 
@@ -455,13 +465,14 @@ ALWAYS bool may_go_on(const exec_rank *rank, int32_t stream)
 static bool run_kernels(exec_rank *rank, int32_t stream)
 {
     const plan_cursor *c = &rank->actors->cursor[stream];
+    const uint64_t bit = plan_stream_bit(stream);
     bool ran = false;
     while (may_fire(rank, stream)) {
         exec_task *t = &rank->tasks[c->task];
         if (!t->runs)
             break;
         ran = true;
-        if (compute(rank, stream, t) || !may_go_on(rank, stream))
+        if (compute(rank, stream, t) || !may_go_on(rank, bit))
             break;
     }
     return ran;

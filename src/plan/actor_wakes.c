@@ -46,6 +46,6 @@ plan_actor_wakes plan_actor_wakes_of(const plan_actors *a, int32_t task)
     const uint64_t each = plan_stream_bit(stream) | followers(a, stream) |
                           makers(a, in, uses->n_in_each) |
                           readers(a, out, uses->n_out_each);
-    return (plan_actor_wakes){each, each | makers(a, in, uses->n_in) |
-                                        readers(a, out, uses->n_out)};
+    return (plan_actor_wakes){{each, each | makers(a, in, uses->n_in) |
+                                         readers(a, out, uses->n_out)}};
 }

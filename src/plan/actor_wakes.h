@@ -14,10 +14,11 @@ static inline uint64_t plan_stream_bit(int32_t stream)
     return UINT64_C(1) << (stream < 63 ? stream : 63);
 }
 
-/* Streams that a completion may set free, its own among them: what goes on once
- * per step does so with the last firing of a step. */
+/* Streams that a completion may set free, its own among them: of a firing but
+ * the step's last, and of that one, with which goes on what does so once per
+ * step. Index: is it the last? */
 typedef struct plan_actor_wakes {
-    uint64_t each, last; /* a firing but the step's last; that one */
+    uint64_t by[2];
 } plan_actor_wakes;
 plan_actor_wakes plan_actor_wakes_of(const plan_actors *a, int32_t task);
 

@@ -142,8 +142,9 @@ static void find_wakes(simulation *s)
                     plan_stream_bit(role->tasks[t].stream);
         for (int32_t t = 0; t < role->n_tasks; t++) {
             const int32_t line = s->tasks[r][t].line;
-            s->tasks[r][t].wakes = plan_actor_wakes_of(s->actors[r], t).last |
-                                   (line < 0 ? 0 : on_line[line]);
+            s->tasks[r][t].wakes =
+                plan_actor_wakes_of(s->actors[r], t).by[true] |
+                (line < 0 ? 0 : on_line[line]);
         }
     }
 }
