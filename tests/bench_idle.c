@@ -69,7 +69,7 @@ static plan_strategy *in_stages(const ir_graph *g, int32_t n, fs_arena *arena)
     uint64_t seed = 1;
     bool joined = true;
     for (int32_t k = 0; k < n; k++)
-        s->stages[k].mesh = (ir_mesh){1, {1}};
+        s->stages[k] = (plan_stage){{1, {1}}, k};
     s->schedule = "1f1b";
     place_stages(g, s, &seed);
     for (int32_t v = 0; v < g->nodes.n; v++)
@@ -109,7 +109,8 @@ int main(int argc, char **argv)
     job j = {.graph = g, .arena = fs_arena_create()};
     need(job_make(&j, in_stages(g, world->size, j.arena), world->size, &err),
          &err);
-    j.data.close(j.data.ctx);
+    if (j.data.close)
+        j.data.close(j.data.ctx);
     j.data = (exec_data){.ctx = &ms, .fill = load_slowly};
     const exec_options options = {
         .steps = atoll(argv[2]), .kernels = "auto", .warmup = 1};

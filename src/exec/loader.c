@@ -13,21 +13,20 @@
  * does so at once, and the poll is kept waiting no longer than by a kernel. */
 enum { AT_ONCE_NS = 20000 };
 
-/* What one thread writes often lies a line of the cache or more from what the
- * other does. */
+/* A ring whose slots tell themselves whether they are full: what goes from one
+ * core to the other is one line of it, and one of the job. */
 struct exec_loader {
     const exec_data *data;
-    uint32_t room; /* a power of two */
-    exec_job **ring;
+    uint32_t room;             /* a power of two */
+    _Atomic(exec_job *) *ring; /* empty once its job is done */
     exec_parker *poller;
     bool spins; /* before it sleeps: no rank needs its core */
     bool started;
     pthread_t thread;
     _Atomic bool stopping;
+    uint32_t tail; /* where the poll puts, */
     char apart[64];
-    _Atomic uint32_t tail; /* where the poll puts, */
-    char apart_too[64];
-    _Atomic uint32_t head; /* where the thread takes */
+    uint32_t head; /* where the thread takes */
     exec_parker parker;
     fs_err err;
 };
@@ -48,24 +47,36 @@ exec_loader *exec_loader_create(exec_world *world, const exec_data *data,
     return loader;
 }
 
-static bool is_empty(exec_loader *loader)
+static _Atomic(exec_job *) *slot(const exec_loader *loader, uint32_t at)
 {
-    return atomic_load_explicit(&loader->head, memory_order_acquire) ==
-           atomic_load_explicit(&loader->tail, memory_order_acquire);
+    return &loader->ring[at & (loader->room - 1)];
 }
 
-/* False when the loader is to end. */
-static bool wait_for_job(exec_loader *loader)
+static exec_job *job_at(const exec_loader *loader, uint32_t at)
 {
-    enum { MOST_NS = 1000000000 };
+    return atomic_load_explicit(slot(loader, at), memory_order_acquire);
+}
+
+static bool may_spin(const exec_loader *loader, int64_t begin_ns)
+{
+    return loader->spins && fs_now_ns() - begin_ns < loader->parker.wake_ns;
+}
+
+/* NULL when the loader is to end. */
+static exec_job *wait_for_job(exec_loader *loader)
+{
+    enum { LOOKS = 8, MOST_NS = 1000000000 };
     const int64_t begin_ns = fs_now_ns();
-    while (is_empty(loader) && !atomic_load(&loader->stopping)) {
-        if (loader->spins && fs_now_ns() - begin_ns < loader->parker.wake_ns)
-            exec_relax();
-        else
+    exec_job *job = job_at(loader, loader->head);
+    while (!job && !atomic_load(&loader->stopping)) {
+        if (!may_spin(loader, begin_ns))
             exec_parker_sleep(&loader->parker, MOST_NS);
+        for (int i = 0; i < LOOKS && !job; i++) {
+            exec_relax();
+            job = job_at(loader, loader->head);
+        }
     }
-    return !is_empty(loader);
+    return job;
 }
 
 /* The state that the job is in then. */
@@ -82,16 +93,14 @@ static int fill(exec_loader *loader, exec_job *job)
 static void *run_loader(void *ctx)
 {
     exec_loader *loader = ctx;
-    while (wait_for_job(loader)) {
-        uint32_t head =
-            atomic_load_explicit(&loader->head, memory_order_relaxed);
-        exec_job *job = loader->ring[head & (loader->room - 1)];
-        const int state = fill(loader, job);
-        atomic_store_explicit(&loader->head, head + 1, memory_order_release);
+    int state = EXEC_JOB_DONE;
+    exec_job *job;
+    while (state == EXEC_JOB_DONE && (job = wait_for_job(loader))) {
+        state = fill(loader, job);
+        atomic_store_explicit(slot(loader, loader->head++), NULL,
+                              memory_order_release);
         atomic_store_explicit(&job->state, state, memory_order_release);
         exec_parker_wake(loader->poller);
-        if (state == EXEC_JOB_FAILED)
-            break;
     }
     return NULL;
 }
@@ -101,7 +110,8 @@ static void *run_loader(void *ctx)
 static bool is_short(exec_loader *loader, const exec_job *job)
 {
     const exec_data *data = loader->data;
-    return job->took_ns > 0 && job->took_ns < AT_ONCE_NS && is_empty(loader) &&
+    return job->took_ns > 0 && job->took_ns < AT_ONCE_NS &&
+           !job_at(loader, loader->tail - 1) &&
            (!data->ready || data->ready(data->ctx, job->name, job->sample));
 }
 
@@ -113,10 +123,9 @@ void exec_loader_submit(exec_loader *loader, exec_job *job)
         return;
     }
     atomic_store_explicit(&job->state, EXEC_JOB_OPEN, memory_order_relaxed);
-    uint32_t tail = atomic_load_explicit(&loader->tail, memory_order_relaxed);
-    FS_ASSERT(tail - atomic_load(&loader->head) < loader->room);
-    loader->ring[tail & (loader->room - 1)] = job;
-    atomic_store_explicit(&loader->tail, tail + 1, memory_order_release);
+    FS_ASSERT(!job_at(loader, loader->tail));
+    atomic_store_explicit(slot(loader, loader->tail++), job,
+                          memory_order_release);
     if (!loader->started) {
         loader->started = true;
         int code = pthread_create(&loader->thread, NULL, run_loader, loader);

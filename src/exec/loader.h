@@ -21,6 +21,7 @@ typedef struct exec_job {
     ir_shape local;
     int64_t offset[IR_MAX_RANK];
     int32_t batch_axis;
+    /* What threads tell each other. */
     int64_t sample;
     int64_t took_ns; /* the last time; 0: there was none */
     void *out;

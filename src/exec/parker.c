@@ -20,15 +20,15 @@ void exec_parker_wake(exec_parker *parker)
         syscall(SYS_futex, &parker->armed, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
-/* Ones that the host held up count as no more than this. */
+/* Goes to the middle of them: some are held up by the host for long. */
 static void note_wake(exec_parker *parker, int64_t took_ns)
 {
-    enum { MOST_NS = 100000, PARTS = 8 };
-    took_ns = took_ns < 0 ? 0 : took_ns < MOST_NS ? took_ns : MOST_NS;
-    parker->wake_ns =
-        parker->wake_ns == 0
-            ? took_ns
-            : parker->wake_ns + (took_ns - parker->wake_ns) / PARTS;
+    enum { PARTS = 16 };
+    const int64_t part_ns = parker->wake_ns / PARTS;
+    if (parker->wake_ns <= 0)
+        parker->wake_ns = took_ns;
+    else
+        parker->wake_ns += took_ns > parker->wake_ns ? part_ns : -part_ns;
 }
 
 bool exec_parker_sleep(exec_parker *parker, int64_t most_ns)

@@ -12,8 +12,9 @@
 typedef struct exec_parker {
     _Atomic uint32_t armed; /* it sleeps, or is about to */
     _Atomic int64_t woken_ns;
-    int64_t wake_ns; /* what a wake takes here: the mean of those so far; who
-                        spins for as long loses no more than twice the least */
+    int64_t wake_ns; /* what a wake takes here: about the middle of those so
+                        far. Who spins as long before it sleeps loses no more
+                        than twice what it must */
 } exec_parker;
 
 /* From any other thread. */
