@@ -246,7 +246,7 @@ def matmul(b):
 # ---- acts ----
 
 # What fires a task, by file; the kernel, the data and waiting are not of it.
-OF_ACTS = (r"src/(exec/(run|rank|alone|loader|stop)|"
+OF_ACTS = (r"src/(exec/(run|rank|alone|loader|parker|stop)|"
            r"plan/(actor|actor_\w+|places)|base/ticker)\.[ch]")
 OF_MESSAGES = r"src/plan/(actor|actor_\w+|places)\.[ch]"
 
@@ -333,7 +333,7 @@ def idle(b):
     mpirun = os.environ.get("MPIRUN", "mpirun")
     one_core = str(min(os.sched_getaffinity(0)))
     rows = []
-    for load_ms, steps in ((1, 400), (10, 100), (50, 20)):
+    for load_ms, steps in ((1, 400), (10, 80), (50, 16)):
         words = [f"{b.build}/tests/bench_idle", str(load_ms), str(steps)]
         for name, before in (
                 ("loader", []),
@@ -346,16 +346,20 @@ def idle(b):
                 stderr=subprocess.DEVNULL, text=True, timeout=100,
                 env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1",
                      "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}).stdout
-            _, wall, cpu, step = map(float, max(told.splitlines()).split())
+            _, wall, cpu, late, wake = map(
+                float, max(told.splitlines()).split())
             rows.append([name, load_ms, f"{100 * cpu / wall:.1f}",
-                         f"{1e6 * (step - 1e-3 * load_ms):.0f}",
+                         f"{1e6 * late:.0f}",
+                         f"{1e6 * wake:.0f}",
                          "holds" if cpu <= MOST_IDLE * wall else "FAILS"])
     b.show("Ranks that wait", "idle",
-           v.table(["for", "ms", "of a core, %", "late, us",
+           v.table(["for", "ms", "of a core, %", "late, us", "a wake, us",
                     f"<= {100 * MOST_IDLE:.0f} %"], rows) +
            "\n\nA rank whose steps are a few small products and whose data "
            "takes so long to load; or the second of two stages, whose first "
-           "loads. Late: the median step less that time, work included.")
+           "loads. Late: the median step less that time, work included, or "
+           "from when a message is sent, so long after the last, to when it "
+           "is seen. A wake: by the rank's own measure.")
 
 
 # ---- overlap ----

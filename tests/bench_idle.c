@@ -1,12 +1,14 @@
 /* What ranks that wait take of their cores:
  *
- *   bench_idle LOAD_MS STEPS            one rank, which waits for its loader
+ *   bench_idle LOAD_MS STEPS              one rank waits for its loader
  *   mpirun -n 2 bench_idle LOAD_MS STEPS  two stages: the second waits for the
- *                                       first, which waits for its loader
+ *                                         first, which waits for its loader;
+ *                                         then for messages that come as late
  *
  * A sample takes LOAD_MS to load, the steps hardly anything. Each rank prints
- * "rank wall_s cpu_s step_s": of all its threads from a step on, and the median
- * of its steps. */
+ * "rank wall_s cpu_s late_s wake_s": of all its threads, after a step to begin
+ * with; how much later than LOAD_MS the median step of one rank is, or a
+ * message is seen (for loads go on while a rank is late); what waking takes. */
 #include "config.h"
 
 #include "exec/world.h"
@@ -93,10 +95,88 @@ static fs_status load_slowly(void *ctx, const char *name, int64_t sample,
     return FS_OK;
 }
 
+/* ---- messages ---- */
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* From when one is sent, LOAD_MS and some after the last, to when the waiting
+ * rank has it: clocks of one host agree. */
+static double message_late_s(exec_world *world, double ms)
+{
+    enum { TIMES = 41, TAG = 7 };
+    double late_s[TIMES] = {0};
+    uint64_t seed = 5;
+    for (int k = 0; k < TIMES; k++) {
+        int64_t sent_ns = 0;
+        exec_request request;
+        const double more = 1 + 1e-3 * (double)fs_rand_below(&seed, 300);
+        const struct timespec t = {0, (long)(ms * more * 1e6)};
+        exec_world_barrier(world);
+        if (world->rank == 0) {
+            nanosleep(&t, NULL);
+            sent_ns = fs_now_ns();
+            exec_send_bytes(world, &sent_ns, sizeof sent_ns, 1, TAG, &request);
+        } else {
+            exec_recv_bytes(world, &sent_ns, sizeof sent_ns, 0, TAG, &request);
+        }
+        exec_wait(world, 1, &request);
+        late_s[k] = (double)(fs_now_ns() - sent_ns) * 1e-9;
+    }
+    qsort(late_s, TIMES, sizeof *late_s, compare);
+    return late_s[TIMES / 2];
+}
+
+/* ---- the run ---- */
+
+typedef struct begun {
+    int64_t wall_ns;
+    double cpu_s;
+} begun;
+
+static begun now(void)
+{
+    return (begun){fs_now_ns(), cpu_s()};
+}
+
+static void run_steps(exec_world *world, const job *j, int64_t steps,
+                      exec_result *result, begun *from)
+{
+    const exec_options options = {
+        .steps = steps, .kernels = "auto", .warmup = 1};
+    fs_err err = {0};
+    exec_world_barrier(world);
+    *from = now();
+    need(job_run(j, world, &options, &err, result), &err);
+}
+
+/* What a short run takes is left out: preparing kernels is no waiting. */
+static void measure(exec_world *world, const job *j, double ms, int64_t steps)
+{
+    exec_result result;
+    begun first, from, to;
+    run_steps(world, j, 2, &result, &first);
+    const begun short_end = now();
+    run_steps(world, j, 2 + steps, &result, &from);
+    to = now();
+    const double wall_s = (double)(to.wall_ns - from.wall_ns -
+                                   (short_end.wall_ns - first.wall_ns)) *
+                          1e-9;
+    const double used_s =
+        to.cpu_s - from.cpu_s - (short_end.cpu_s - first.cpu_s);
+    const double late_s = world->size > 1 ? message_late_s(world, ms)
+                                          : result.step_median_s - 1e-3 * ms;
+    printf("%d %.6f %.6f %.6f %.6f\n", world->rank, wall_s, used_s, late_s,
+           (double)world->parker.wake_ns * 1e-9);
+    fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
     exec_world *world;
-    exec_result result;
     fs_err err = {0};
     if (argc < 3) {
         fprintf(stderr, "bench_idle: LOAD_MS STEPS\n");
@@ -112,16 +192,7 @@ int main(int argc, char **argv)
     if (j.data.close)
         j.data.close(j.data.ctx);
     j.data = (exec_data){.ctx = &ms, .fill = load_slowly};
-    const exec_options options = {
-        .steps = atoll(argv[2]), .kernels = "auto", .warmup = 1};
-    exec_world_barrier(world);
-    const int64_t begin_ns = fs_now_ns();
-    const double begin_s = cpu_s();
-    need(job_run(&j, world, &options, &err, &result), &err);
-    printf("%d %.6f %.6f %.6f\n", world->rank,
-           (double)(fs_now_ns() - begin_ns) * 1e-9, cpu_s() - begin_s,
-           result.step_median_s);
-    fflush(stdout);
+    measure(world, &j, ms, atoll(argv[2]));
     ir_graph_destroy(g);
     fs_arena_destroy(j.arena);
     exec_world_close(world);

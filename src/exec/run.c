@@ -626,6 +626,13 @@ static void begin(exec_rank *rank)
     begin_record(rank);
 }
 
+/* Loads and checkpoints call; what other ranks do has to be looked for. */
+static void wait(exec_rank *rank, exec_idle *idle)
+{
+    idle->called = rank->moving == 0 && rank->stopping == EXEC_SETTLED;
+    exec_idle_wait(rank->world, idle);
+}
+
 void exec_rank_run(exec_rank *rank)
 {
     exec_idle idle = {0};
@@ -647,7 +654,7 @@ void exec_rank_run(exec_rank *rank)
         if (moved)
             idle.rounds = 0;
         else
-            exec_idle_wait(rank->world, &idle);
+            wait(rank, &idle);
         /* Who completed something has just looked at the clock. */
         watch(rank, rank->last_move_ns == before_ns ? fs_ticker_ns(&rank->clock)
                                                     : rank->last_move_ns);

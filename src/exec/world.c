@@ -300,23 +300,31 @@ static void wait_on_shared_core(exec_world *world, exec_idle *idle)
 }
 
 /* Nobody else computes on its core, so that it may spin as long as being woken
- * takes, then give way to threads that read and save, and nap once a nap is
- * longer than what being woken from it takes. A message that comes meanwhile is
- * late by no more than this share of what it took; what others hand over ends
- * the nap. */
+ * takes. Then it sleeps until it is called; what nobody calls for (messages) it
+ * looks for after naps, once naps of this share of what it has waited are
+ * longer than what being woken takes, and gives way to threads that read and
+ * save before. A message is late by no more than this share. */
 static void wait_on_own_core(exec_world *world, exec_idle *idle)
 {
-    enum { LEAST_NS = 10000, MOST_NS = 1000000, SHARE = 64 };
+    enum {
+        LEAST_NS = 10000,
+        MOST_NS = 2000000,
+        CALLED_NS = 5000000,
+        SHARE = 8
+    };
     const int64_t now = fs_now_ns(), wake_ns = world->parker.wake_ns;
+    const int64_t spin_ns = wake_ns > LEAST_NS ? wake_ns : LEAST_NS;
     if (idle->rounds == 1)
         idle->since_ns = now;
     const int64_t waited_ns = now - idle->since_ns, nap_ns = waited_ns / SHARE;
-    if (nap_ns >= LEAST_NS && nap_ns >= wake_ns)
-        exec_parker_sleep(&world->parker, least(nap_ns, MOST_NS));
-    else if (waited_ns >= LEAST_NS && waited_ns >= wake_ns)
+    if (waited_ns < spin_ns)
+        exec_relax();
+    else if (idle->called)
+        exec_parker_sleep(&world->parker, CALLED_NS);
+    else if (nap_ns < spin_ns)
         sched_yield();
     else
-        exec_relax();
+        exec_parker_sleep(&world->parker, least(nap_ns, MOST_NS));
 }
 
 void exec_idle_wait(exec_world *world, exec_idle *idle)

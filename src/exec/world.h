@@ -59,6 +59,7 @@ void exec_world_barrier(exec_world *world);
  * Who wakes the world's parker ends a nap. */
 typedef struct exec_idle {
     int32_t rounds; /* empty ones in a row */
+    bool called;    /* whoever it waits for wakes the parker */
     int64_t since_ns;
 } exec_idle;
 void exec_idle_wait(exec_world *world, exec_idle *idle);
