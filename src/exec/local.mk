@@ -134,7 +134,7 @@ tests_exec_probe_test_SOURCES = tests/exec_probe_test.c tests/tap.h
 tests_exec_probe_test_LDADD = $(exec_libs)
 
 EXTRA_DIST += src/exec/README.md src/exec/FAULTS.md src/exec/DATA.md \
-  src/exec/CHECKPOINTS.md
+  src/exec/CHECKPOINTS.md src/exec/ACTS.md
 
 check_PROGRAMS += tests/exec_cuda_test
 tests_exec_cuda_test_SOURCES = tests/exec_cuda_test.c tests/tap.h
