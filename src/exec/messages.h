@@ -23,6 +23,7 @@ typedef struct exec_take {
     exec_part own;
     bool folds;       /* into its box; else it is placed there */
     bool first, last; /* of the contributions to its box */
+    bool joins;       /* with the next, which is added to it on the way */
     int64_t low_at;   /* of its box in the lower halves */
     int32_t after;    /* sends */
 } exec_take;

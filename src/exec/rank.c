@@ -306,6 +306,11 @@ static void lay_out_firing(exec_rank *rank, int32_t task)
     for (int32_t i = 0; i < p->n_out; i++)
         place_arg(rank, t, p->out[i], true, &t->call.out[i]);
     t->call.scratch = rank->memory + rank->role->stream_scratch[p->stream];
+    if (rank->world->size == 1)
+        return;
+    rank->rest[p->stream] = (exec_rest){rank, p->stream};
+    t->call.rest = exec_rank_rest;
+    t->call.rest_ctx = &rank->rest[p->stream];
 }
 
 fs_status exec_rank_begin(exec_world *world, const ir_graph *graph,
@@ -334,6 +339,7 @@ fs_status exec_rank_open(exec_rank *rank, const exec_data *data, fs_err *err)
         plan_actors_create_ordered(p, rank->role, options->steps, arena);
     rank->tasks = fs_new(arena, exec_task, rank->role->n_tasks);
     rank->flight = fs_new(arena, exec_flight, rank->role->n_streams);
+    rank->rest = fs_new(arena, exec_rest, rank->role->n_streams);
     rank->firings = fs_new(arena, int64_t, options->steps + 1);
     rank->firings_per_step = count_firings(rank);
     rank->step_end_ns = fs_new(arena, int64_t, options->steps + 1);

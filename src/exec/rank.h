@@ -28,10 +28,10 @@ typedef struct exec_turning {
 
 typedef struct exec_task {
     const plan_task *task;
-    int64_t fired;  /* times, so far */
-    bool captured;  /* some capture is of what it makes */
-    bool meets;     /* others: a collective, a move */
-    bool runs;      /* a kernel, here and now */
+    int64_t fired; /* times, so far */
+    bool captured; /* some capture is of what it makes */
+    bool meets;    /* others: a collective, a move */
+    bool runs;     /* a kernel, here and now */
     /* COMPUTE */
     const kernel *kernel; /* NULL: the task moves nothing (an output) */
     void *state;
@@ -56,8 +56,8 @@ typedef struct exec_flight {
     int64_t free_ns;     /* when the stream's last task completed */
     exec_record *record; /* where it is told of, */
     exec_now *now;       /* and there what the stream is at */
-    int64_t unused;      /* 64 bytes */
-} exec_flight;
+    bool landed;         /* a transfer, while a kernel ran */
+} exec_flight;           /* 64 bytes */
 
 /* A tensor the caller wants: where this rank's piece of it is kept when its
  * register's memory may be used again. */
@@ -66,6 +66,12 @@ typedef struct exec_capture {
     void *piece;
     double *series; /* [steps] of a scalar that is watched; no piece then */
 } exec_capture;
+
+/* Who looks after transfers while a stream's kernel runs. */
+typedef struct exec_rest {
+    struct exec_rank *rank;
+    int32_t stream;
+} exec_rest;
 
 typedef struct exec_rank {
     exec_world *world;
@@ -89,6 +95,8 @@ typedef struct exec_rank {
      * not go on, or with a transfer in flight; with one; with a load. */
     uint64_t awake, moving, loading;
     uint64_t all_awake;
+    int64_t rested_ns; /* when transfers were looked after the last time */
+    exec_rest *rest;   /* [role->n_streams] */
     exec_record *record;
     bool times_kernels;  /* by the rank's own time */
     int64_t traced_step; /* -1: none */
@@ -184,6 +192,8 @@ void exec_rank_give(exec_rank *rank, int32_t stream, const exec_task *t);
 
 /* Steps the actors until all are at their end. */
 void exec_rank_run(exec_rank *rank);
+/* Of a kernel that takes long (kernel_rest): progresses transfers. */
+void exec_rank_rest(void *rest);
 
 /* Something happened that is no message of a task. */
 static inline void exec_rank_wake(exec_rank *rank)
