@@ -117,13 +117,12 @@ static void prepare_load(exec_rank *rank, const exec_data *data, exec_task *t)
 
 /* ---- BOX, SEND, RECV ---- */
 
-/* Its name was compared with the table before. */
-static exec_algorithm algorithm_of(const exec_rank *rank)
+static plan_algorithm algorithm_of(const exec_rank *rank, const exec_task *t)
 {
-    exec_algorithm algorithm = EXEC_direct;
-    if (rank->options->collectives)
-        exec_algorithm_find(rank->options->collectives, &algorithm);
-    return algorithm;
+    const plan_choice *choice = rank->options->choice;
+    const int64_t role = rank->role - rank->plan->roles;
+    return choice ? (plan_algorithm)choice->of[role][t - rank->tasks]
+                  : PLAN_BY_direct;
 }
 
 static fs_status make_transfer(exec_rank *rank, exec_task *t,
@@ -140,7 +139,7 @@ static fs_status make_transfer(exec_rank *rank, exec_task *t,
         .takes_at = takes ? me - to->first_device : -1,
         .first_giver = from->first_device,
         .first_taker = to->first_device,
-        .algorithm = algorithm_of(rank),
+        .algorithm = algorithm_of(rank, t),
         .tag = 1 + (t->task->kind == PLAN_BOX
                         ? t->task->comm
                         : rank->plan->n_comms + t->task->channel)};

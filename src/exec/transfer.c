@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    SMALL_BYTES = 64,
+    SMALL_BYTES = PLAN_FEW_BYTES,
     /* A part of an all-reduce is on its way while the one before it is folded.
      * By TCP 16 MB take 16 ms of the ranks' time in chunks of 256 KiB, 11 ms in
      * chunks of 1 MiB, 10.5 ms in chunks of 2; more than so many of them make
@@ -191,9 +191,13 @@ static void make_all_reduce(exec_transfer *t, const exec_transfer_spec *s,
                             const plan_shares *shares, fs_arena *arena)
 {
     static exec_list_fn *const list[] = {
-#define EXEC_ALGORITHM(name) exec_list_##name,
-#include "exec/algorithms.def"
-#undef EXEC_ALGORITHM
+#define PLAN_ALGORITHM(name, where, runs) EXEC_LIST_##runs(name)
+#define EXEC_LIST_RUNS(name) exec_list_##name,
+#define EXEC_LIST_SAID(name) exec_list_direct,
+#include "plan/algorithms.def"
+#undef EXEC_LIST_RUNS
+#undef EXEC_LIST_SAID
+#undef PLAN_ALGORITHM
     };
     const int32_t n = shares->n;
     const int64_t count = ir_shape_count(&shares->at[0].box.shape);
@@ -213,12 +217,11 @@ static void make_all_reduce(exec_transfer *t, const exec_transfer_spec *s,
                       .chunk = chunk_of(s->chunk_bytes, count, n, element),
                       .wide = t->folds == IR_PSUM && element == 2,
                       .out = &t->m};
-    const exec_algorithm algorithm =
-        exec_algorithm_may(s->algorithm, t->world, t->folds, t->dtype)
-            ? s->algorithm
-            : EXEC_direct;
+    const plan_algorithm algorithm =
+        exec_algorithm_may(s->algorithm, t->world, t->dtype) ? s->algorithm
+                                                             : PLAN_BY_direct;
     list[algorithm](&l, all, (exec_span){0, count});
-    if (algorithm == EXEC_mpi) {
+    if (algorithm == PLAN_BY_mpi) {
         t->n_members = n;
         t->member = rank;
     }
