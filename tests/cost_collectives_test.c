@@ -147,6 +147,7 @@ static void test_cores(void)
     cost_model *model = cost_model_create(c, arena);
     plan_stage s = stage_of(1, 4, 0);
     plan_box_step step = step_of(PLAN_ALL_REDUCE, 0, MIB, 4);
+    cost_model_reduce_by(model, PLAN_BY_direct);
     plan_demand d = cost_box_step(model, &s, &step);
     tap_near(d.latency_s, 6e-6, 1e-9, "on cores: 2 (n-1) messages");
     tap_near(d.network_s, 2 * 3 / 4.0 * MIB / 5e9, 1e-9,
