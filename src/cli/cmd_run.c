@@ -12,12 +12,12 @@
 #include "cli/outcome.h"
 #include "cli/outputs.h"
 #include "cli/predict.h"
+#include "cost/choice.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/residuals.h"
 #include "cli/supervise.h"
 #include "cli/tuning.h"
-#include "exec/algorithms.h"
 #include "exec/exec.h"
 #include "exec/recorder.h"
 #include "hw/samples.h"
@@ -127,6 +127,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
     FS_TRY(cli_tuning(c, &p->model.origin, &room, &tuning));
     FS_TRY(cli_run_data_open(c, p, &data));
     int64_t steps = steps_of(c);
+    const plan_choice choice = cost_choice(p->cost, p->plan, c->arena);
     out->ranks = exec_world_size(world);
     out->trace.arena = c->arena;
     cli_outcome_watch(p->model.graph, out);
@@ -140,7 +141,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
         .weights = c->args.weights,
         .seed = cli_seed(c, &p->model.origin),
         .kernels = c->args.kernels ? c->args.kernels : "auto",
-        .collectives = c->args.collectives,
+        .choice = &choice,
         .tuning = tuning,
         .stall_s = stall_seconds(),
         .warmup = steps > 4 ? 2 : 0,
@@ -637,27 +638,12 @@ static fs_status prove(cli *c, const cli_plan *p)
     return FS_OK;
 }
 
-static fs_status check_collectives(cli *c)
-{
-    const char *said = c->args.collectives;
-    fs_text names = {.arena = c->arena};
-    exec_algorithm found;
-    if (!said || exec_algorithm_find(said, &found))
-        return FS_OK;
-    for (int i = 0; i < EXEC_ALGORITHMS; i++)
-        fs_text_add(&names, "%s%s", i ? ", " : "",
-                    exec_algorithm_name((exec_algorithm)i));
-    return fs_fail(&c->err, FS_INVALID,
-                   "--collectives %s is unknown; there are %s", said, names.at);
-}
-
 /* Everything that can be wrong with the input is found before a rank starts. */
 static fs_status check_all(cli *c, const cli_plan *p)
 {
     FS_TRY(check_backend(c));
     FS_TRY(cli_check_faults(c));
     FS_TRY(cli_check_kernels(c));
-    FS_TRY(check_collectives(c));
     FS_TRY(cli_outputs_check(c, p, steps_of(c)));
     if (!p->model.origin.infer)
         FS_TRY(cli_check_tuning(c, p->model.origin.optimizer, " (the plan's)"));

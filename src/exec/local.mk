@@ -3,9 +3,9 @@ src_exec_libfs_exec_a_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) $(ZLIB_CFLAGS)
 src_exec_libfs_exec_a_SOURCES = src/exec/exec.c src/exec/exec.h \
   src/exec/world.c src/exec/world.h \
   src/exec/link.c src/exec/link.h src/exec/link_mpi.c src/exec/link_local.c \
-  src/exec/piece.c src/exec/piece.h \
+  src/exec/piece.c src/exec/fold.c src/exec/piece.h \
   src/exec/transfer.c src/exec/transfer.h \
-  src/exec/algorithms.c src/exec/algorithms.h src/exec/algorithms.def src/exec/messages.h \
+  src/exec/algorithms.c src/exec/messages.h \
   src/exec/loader.c src/exec/parker.c src/exec/parker.h \
   src/exec/loader.h src/exec/recorder.c src/exec/recorder.h \
   src/exec/failpoint.c src/exec/failpoint.h \

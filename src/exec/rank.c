@@ -117,13 +117,12 @@ static void prepare_load(exec_rank *rank, const exec_data *data, exec_task *t)
 
 /* ---- BOX, SEND, RECV ---- */
 
-/* Its name was compared with the table before. */
-static exec_algorithm algorithm_of(const exec_rank *rank)
+static plan_algorithm algorithm_of(const exec_rank *rank, const exec_task *t)
 {
-    exec_algorithm algorithm = EXEC_direct;
-    if (rank->options->collectives)
-        exec_algorithm_find(rank->options->collectives, &algorithm);
-    return algorithm;
+    const plan_choice *choice = rank->options->choice;
+    const int64_t role = rank->role - rank->plan->roles;
+    return choice ? (plan_algorithm)choice->of[role][t - rank->tasks]
+                  : PLAN_BY_direct;
 }
 
 static fs_status make_transfer(exec_rank *rank, exec_task *t,
@@ -140,7 +139,7 @@ static fs_status make_transfer(exec_rank *rank, exec_task *t,
         .takes_at = takes ? me - to->first_device : -1,
         .first_giver = from->first_device,
         .first_taker = to->first_device,
-        .algorithm = algorithm_of(rank),
+        .algorithm = algorithm_of(rank, t),
         .tag = 1 + (t->task->kind == PLAN_BOX
                         ? t->task->comm
                         : rank->plan->n_comms + t->task->channel)};
@@ -307,6 +306,11 @@ static void lay_out_firing(exec_rank *rank, int32_t task)
     for (int32_t i = 0; i < p->n_out; i++)
         place_arg(rank, t, p->out[i], true, &t->call.out[i]);
     t->call.scratch = rank->memory + rank->role->stream_scratch[p->stream];
+    if (rank->world->size == 1)
+        return;
+    rank->rest[p->stream] = (exec_rest){rank, p->stream};
+    t->call.rest = exec_rank_rest;
+    t->call.rest_ctx = &rank->rest[p->stream];
 }
 
 fs_status exec_rank_begin(exec_world *world, const ir_graph *graph,
@@ -335,6 +339,7 @@ fs_status exec_rank_open(exec_rank *rank, const exec_data *data, fs_err *err)
         plan_actors_create_ordered(p, rank->role, options->steps, arena);
     rank->tasks = fs_new(arena, exec_task, rank->role->n_tasks);
     rank->flight = fs_new(arena, exec_flight, rank->role->n_streams);
+    rank->rest = fs_new(arena, exec_rest, rank->role->n_streams);
     rank->firings = fs_new(arena, int64_t, options->steps + 1);
     rank->firings_per_step = count_firings(rank);
     rank->step_end_ns = fs_new(arena, int64_t, options->steps + 1);

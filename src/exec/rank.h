@@ -58,8 +58,8 @@ typedef struct exec_flight {
     int64_t free_ns;     /* when the stream's last task completed */
     exec_record *record; /* where it is told of, */
     exec_now *now;       /* and there what the stream is at */
-    int64_t unused;      /* 64 bytes */
-} exec_flight;
+    bool landed;         /* a transfer, while a kernel ran */
+} exec_flight;           /* 64 bytes */
 
 /* A tensor the caller wants: where this rank's piece of it is kept when its
  * register's memory may be used again. */
@@ -68,6 +68,12 @@ typedef struct exec_capture {
     void *piece;
     double *series; /* [steps] of a scalar that is watched; no piece then */
 } exec_capture;
+
+/* Who looks after transfers while a stream's kernel runs. */
+typedef struct exec_rest {
+    struct exec_rank *rank;
+    int32_t stream;
+} exec_rest;
 
 typedef struct exec_rank {
     exec_world *world;
@@ -91,6 +97,8 @@ typedef struct exec_rank {
      * could not go on; with a transfer in flight; with a load. */
     uint64_t awake, moving, loading;
     uint64_t all_awake;
+    int64_t rested_ns; /* when transfers were looked after the last time */
+    exec_rest *rest;   /* [role->n_streams] */
     exec_record *record;
     bool times_kernels;  /* by the rank's own time */
     int64_t traced_step; /* -1: none */
@@ -186,6 +194,8 @@ void exec_rank_give(exec_rank *rank, int32_t stream, const exec_task *t);
 
 /* Steps the actors until all are at their end. */
 void exec_rank_run(exec_rank *rank);
+/* Of a kernel that takes long (kernel_rest): progresses transfers. */
+void exec_rank_rest(void *rest);
 
 /* Something happened that is no message of a task. */
 static inline void exec_rank_wake(exec_rank *rank)

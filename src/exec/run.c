@@ -100,7 +100,7 @@ static void run_timed(exec_rank *rank, int32_t stream, exec_task *t)
     run_kernel(rank, stream, t);
     if (f && f->slow_percent > 0)
         dawdle(rank, start, f->slow_percent);
-    rank->flight[stream].busy_ns = own_now_ns(rank) - start;
+    rank->flight[stream].busy_ns += own_now_ns(rank) - start;
 }
 
 static void start_load(exec_rank *rank, int32_t stream, exec_task *t)
@@ -349,7 +349,36 @@ static bool poll_flight(exec_rank *rank, int32_t stream, exec_task *t,
                             exec_loader_error(rank->loader)->text);
         return state == EXEC_JOB_DONE;
     }
+    if (rank->flight[stream].landed) {
+        rank->flight[stream].landed = false;
+        return true;
+    }
     return poll_transfer(rank, stream, t, moved);
+}
+
+/* While a kernel runs that takes long. Its time is less by what went to
+ * transfers. */
+void exec_rank_rest(void *ctx)
+{
+    enum { SELDOM_NS = 100000 };
+    const exec_rest *rest = ctx;
+    exec_rank *rank = rest->rank;
+    if (rank->moving == 0)
+        return;
+    const int64_t start = fs_ticker_ns(&rank->clock);
+    if (start - rank->rested_ns < SELDOM_NS)
+        return;
+    const int64_t own = own_now_ns(rank);
+    for (int32_t s = 0; s < rank->role->n_streams; s++) {
+        const plan_cursor *c = &rank->actors->cursor[s];
+        exec_task *t = c->busy ? &rank->tasks[c->task] : NULL;
+        bool moved = false;
+        if (t && t->transfer && !rank->flight[s].landed)
+            rank->flight[s].landed = poll_transfer(rank, s, t, &moved);
+    }
+    rank->flight[rest->stream].busy_ns -= own_now_ns(rank) - own;
+    rank->rested_ns = fs_ticker_ns(&rank->clock);
+    rank->flight[rest->stream].start_ns += rank->rested_ns - start;
 }
 
 /* Of a run with failpoints, before anything of the firing is done but its
