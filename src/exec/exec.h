@@ -60,6 +60,10 @@ typedef struct exec_options {
     const char *weights;       /* first values: weights.h; NULL: drawn */
     uint64_t seed;
     const char *kernels;            /* "auto", "reference" */
+    const hw_device *figures;       /* measured on this machine: of an op's
+                                       kernels that which was the fastest runs,
+                                       where several were measured. NULL, on
+                                       any rank: the first that pays */
     const char *collectives;        /* a row of exec/algorithms.def; NULL: the
                                        first */
     const ir_train_options *tuning; /* values of the optimizer's in the place

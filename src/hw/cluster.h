@@ -21,6 +21,14 @@ typedef struct hw_point {
                       one of a curve over work */
 } hw_point;
 
+/* One of several kernels of an op, alone on pieces of these very shapes. */
+typedef struct hw_variant {
+    const char *what, *name;           /* the op; the kernel's: "packed" */
+    uint64_t form;                     /* ir_node_form */
+    double work, seconds, deviation_s; /* as of a point */
+    int32_t count;
+} hw_variant;
+
 typedef struct hw_device {
     const char *name; /* "a100-sxm4-80g", "cpu" */
     double memory_bytes, memory_bps;
@@ -48,6 +56,8 @@ typedef struct hw_device {
     const char *price_source; /* where that is from, and when; NULL */
     hw_point *points;         /* sorted by what, then work; may be empty */
     int32_t n_points;
+    hw_variant *variants; /* sorted by what, then form, then seconds */
+    int32_t n_variants;
 } hw_device;
 
 /* A run of equal nodes. Devices are numbered node by node, group by group. */
@@ -124,6 +134,9 @@ bool hw_device_widens(const hw_device *device, bool bf16);
 double hw_device_bps(const hw_device *device, bool reduces);
 /* Of products, of 16-bit operands or of floats, as a part of the rate above. */
 double hw_device_efficiency(const hw_device *device, bool narrow);
+/* Kernels that were measured for this form of an op, the fastest first. */
+const hw_variant *hw_variants_of(const hw_device *device, const char *what,
+                                 uint64_t form, int32_t *n);
 const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device);
 int32_t hw_node_of(const hw_cluster *cluster, int32_t device);
 /* Of devices from this one on those of its group. */
