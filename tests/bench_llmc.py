@@ -1,5 +1,5 @@
-"""The part `llmc` of `make bench-exec`: GPT-2 124M beside llm.c's trainer on the
-same cores.
+"""The part `llmc` of `make bench-exec`: GPT-2 124M beside llm.c's trainer on
+the same cores.
 
 BENCH_LLMC: a checkout of llm.c. It is built as its Makefile says, in copies of
 our own; weights and tokens are made here, of the formats that it reads, for

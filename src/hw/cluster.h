@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "hw/variants.h"
 #include "hw/wiring.h"
 
 /* A measured cost: an op (by its name, or its class when the name has no
@@ -20,14 +21,6 @@ typedef struct hw_point {
     uint64_t form; /* ir_node_form: it is of these shapes alone; 0: of all,
                       one of a curve over work */
 } hw_point;
-
-/* One of several kernels of an op, alone on pieces of these very shapes. */
-typedef struct hw_variant {
-    const char *what, *name;           /* the op; the kernel's: "packed" */
-    uint64_t form;                     /* ir_node_form */
-    double work, seconds, deviation_s; /* as of a point */
-    int32_t count;
-} hw_variant;
 
 typedef struct hw_device {
     const char *name; /* "a100-sxm4-80g", "cpu" */
@@ -134,9 +127,6 @@ bool hw_device_widens(const hw_device *device, bool bf16);
 double hw_device_bps(const hw_device *device, bool reduces);
 /* Of products, of 16-bit operands or of floats, as a part of the rate above. */
 double hw_device_efficiency(const hw_device *device, bool narrow);
-/* Kernels that were measured for this form of an op, the fastest first. */
-const hw_variant *hw_variants_of(const hw_device *device, const char *what,
-                                 uint64_t form, int32_t *n);
 const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device);
 int32_t hw_node_of(const hw_cluster *cluster, int32_t device);
 /* Of devices from this one on those of its group. */
