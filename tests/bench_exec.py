@@ -3,8 +3,9 @@
 
     bench_exec.py SOURCES BUILD
 
-BENCH_EXEC: which parts (all): torch matmul act handover idle overlap. BENCH_NETWORKS: a pattern of
-the networks of `torch`. BENCH_ROUNDS: how often each is measured in turn (3).
+BENCH_EXEC: which parts (all): torch llmc sim matmul act handover idle overlap.
+BENCH_NETWORKS: a pattern of the networks of `torch` and `sim`. BENCH_ROUNDS: how
+often each is measured in turn (3). BENCH_LLMC: a checkout of llm.c.
 BENCH_TORCH: the Python that has PyTorch (BUILD/bench-torch/bin/python, else
 python3); what is missing is said with how to install it, and left out.
 BENCH_PAGES=rewrite: the tables of datasets/measurements/exec.md are those of
@@ -16,27 +17,17 @@ import os
 import re
 import socket
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 
+import bench_llmc
+import bench_predicted
 import bench_sim
 import bench_verdicts as v
+from bench_networks import NETWORKS, Bench, Flowsearch
 
-GPT = {"layers": 4, "hidden": 256, "heads": 8, "vocab": 2048, "seq": 128}
-GPT2 = {"layers": 12, "hidden": 768, "heads": 12, "vocab": 50257, "seq": 256}
-RESNET = {"depth": 18, "size": 32, "classes": 10}
-WIDE = {"fields": 26, "wide": 26, "dense": 13, "rows": 50000, "embedding": 16,
-        "hidden": 1024, "layers": 4}
-BERT = {"layers": 4, "hidden": 512, "heads": 8, "vocab": 30522, "seq": 128}
-# name, model of the zoo, its keys, batch, optimizer
-NETWORKS = [("GPT", "gpt", GPT, 8, "adamw"),
-            ("GPT-2 124M", "gpt", GPT2, 4, "adamw"),
-            ("ResNet-18", "resnet", RESNET, 64, "momentum"),
-            ("Wide&Deep", "wide_deep", WIDE, 512, "adam"),
-            ("BERT-small", "bert", BERT, 8, "adamw")]
 LEAST, LEAST_MEAN, GOAL_MEAN = 0.95, 1.1, 1.3
 LEAST_MATMUL = 0.97
 OURS, THEIRS = ("search", "dp 2"), ("1 thread", "2 threads", "DDP")
@@ -46,25 +37,6 @@ second index can be reached):
   python3 -m venv bench-torch && bench-torch/bin/pip install torch numpy
   (or: ... install torch numpy --index-url https://download.pytorch.org/whl/cpu)
 in the folder of the build, or name a Python that has it in BENCH_TORCH."""
-
-
-class Bench(bench_sim.Bench):
-    name = "bench-exec"
-
-    def __init__(self, source, build):
-        super().__init__(source, build)
-        self.folder = f"{build}/bench-exec"
-        os.makedirs(self.folder, exist_ok=True)
-        own = f"{build}/bench-torch/bin/python"
-        self.python = os.environ.get("BENCH_TORCH") or (
-            own if os.path.exists(own) else "python3")
-
-    def flowsearch(self, *words):
-        """Figures of this machine are kept from one call to the next."""
-        return subprocess.run(
-            [self.program, *words, "--db", f"{self.folder}/figures.db"],
-            env={**os.environ, "FS_DATA": self.datasets}, check=True,
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
 
 
 def say_verdict(value, least):
@@ -109,54 +81,6 @@ class Torch:
             rank.stdin.close()
             rank.wait()
             rank.stdout.close()
-
-
-def write_tensor(path, shape, kind):
-    """A TensorProto of ones; PyTorch too is given its data, not draws."""
-    code, form, one = {"f32": (1, "f", 1.0), "i64": (7, "q", 1),
-                       "bool": (9, "?", True)}[kind]
-    raw = struct.pack("<" + form, one) * math.prod(shape)
-
-    def varint(n):
-        out = b""
-        while n > 127:
-            out, n = out + bytes([n & 127 | 128]), n >> 7
-        return out + bytes([n])
-    with open(path, "wb") as f:
-        f.write(b"".join(b"\x08" + varint(d) for d in shape) + b"\x10" +
-                varint(code) + b"\x4a" + varint(len(raw)) + raw)
-
-
-def inputs_of(model, k, batch):
-    words = (batch, k.get("seq", 1)), "i64"
-    if model == "gpt":
-        return [words, words]
-    if model == "bert":
-        return [words, words, words, ((batch,), "i64")]
-    if model == "resnet":
-        return [((batch, 3, k["size"], k["size"]), "f32"), ((batch,), "i64")]
-    return [((batch, k["wide"]), "i64"), ((batch, k["fields"]), "i64"),
-            ((batch, k["dense"]), "f32"), ((batch, 1), "bool")]
-
-
-class Flowsearch:
-    def __init__(self, b, network, recipe):
-        name, model, keys, batch, optimizer = network
-        said = f"zoo:{model}," + ",".join(f"{k}={x}" for k, x in keys.items())
-        self.b, self.data = b, f"{b.folder}/{re.sub('[^A-Za-z0-9]', '', name)}"
-        self.plan = f"{self.data}-{recipe[0]}.json"
-        os.makedirs(self.data, exist_ok=True)
-        for i, (shape, kind) in enumerate(inputs_of(model, keys, batch)):
-            write_tensor(f"{self.data}/input_{i}.pb", shape, kind)
-        b.flowsearch(recipe[0], said, "--cluster", "local", "--ranks", "2",
-                     "--batch", str(batch), "--optimizer", optimizer,
-                     *recipe[1:], "-o", self.plan)
-
-    def steps(self, _, n):
-        told = json.loads(self.b.flowsearch(
-            "run", self.plan, "--data", self.data, "--steps", str(n),
-            "--json"))
-        return [told["step_s"]["median"], told["step_s"]["min"]]
 
 
 def one_network(b, network):
@@ -421,8 +345,9 @@ def overlap(b):
            "Limit: 1 - what bare sockets lose / the all-reduce.")
 
 
-PARTS = {"torch": torch, "matmul": matmul, "act": act, "handover": handover,
-         "idle": idle, "overlap": overlap}
+PARTS = {"torch": torch, "llmc": bench_llmc.llmc, "sim": bench_predicted.sim,
+         "matmul": matmul, "act": act, "handover": handover, "idle": idle,
+         "overlap": overlap}
 
 
 def processor():

@@ -463,7 +463,7 @@ static void test_refused(void)
 static void test_alike(void)
 {
     ask("INSERT OR REPLACE INTO samples SELECT s.fingerprint, s.what, s.form,"
-        " s.place, p.value, s.work, s.seconds, s.count, s.measured"
+        " s.variant, s.place, p.value, s.work, s.seconds, s.count, s.measured"
         " FROM samples s, json_each('[1, 2, 3]') p"
         " WHERE s.pass = 0 AND s.place = 'alone'");
     ask("UPDATE samples SET seconds = 1.87e-6 WHERE place = 'alone'");

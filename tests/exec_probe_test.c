@@ -71,6 +71,21 @@ static void test_points(const hw_device *device)
            "an op without points of its own finds those of its class");
 }
 
+/* Of the forms of an op: how many were measured of several kernels. */
+static void test_variants(const hw_device *device)
+{
+    int32_t several = 0, unsorted = 0;
+    for (int32_t i = 1; i < device->n_variants; i++) {
+        const hw_variant *a = &device->variants[i - 1], *b = a + 1;
+        if (a->form != b->form || strcmp(a->what, b->what) != 0)
+            continue;
+        several++;
+        unsorted += a->seconds > b->seconds;
+    }
+    tap_ok(several > 30, "of %d forms several kernels were measured", several);
+    tap_equal_int(unsorted, 0, "the fastest first");
+}
+
 int main(void)
 {
     fs_err err = {0};
@@ -87,6 +102,7 @@ int main(void)
     if (status == FS_OK) {
         const hw_group *group = &cluster->groups[0];
         test_points(&group->device);
+        test_variants(&group->device);
         tap_ok(group->device.fp32_flops > 1e8, "matmul runs: %.3g flop/s",
                group->device.fp32_flops);
         tap_ok(group->device.memory_bps > 1e7, "memory moves: %.3g bytes/s",

@@ -254,6 +254,12 @@ static void test_round_trip(void)
     fs_err err = {0};
     c->groups[0].device.points = points;
     c->groups[0].device.n_points = 3;
+    hw_variant variants[] = {
+        {.what = "matmul", .name = "slow", .form = 7, .work = 8, .seconds = 2},
+        {.what = "matmul", .name = "a", .form = 9, .work = 8, .seconds = 1},
+        {.what = "matmul", .name = "fast", .form = 7, .work = 8, .seconds = 1}};
+    c->groups[0].device.variants = variants;
+    c->groups[0].device.n_variants = 3;
     c->groups[0].device.fp16_flops = 7e9;
     c->groups[0].cores_per_node = 2;
     c->host = "somewhere";
@@ -269,6 +275,13 @@ static void test_round_trip(void)
     tap_equal_int(back->groups[0].device.n_points, 3, "so do points");
     tap_ok(back->groups[0].device.points[1].seconds == 0.1 + 0.2,
            "to the last bit");
+    int32_t n, none;
+    const hw_device *device = &back->groups[0].device;
+    const hw_variant *timed = hw_variants_of(device, "matmul", 7, &n);
+    hw_variants_of(device, "matmul", 8, &none);
+    tap_ok(n == 2 && none == 0 && strcmp(timed[0].name, "fast") == 0 &&
+               strcmp(timed[1].name, "slow") == 0,
+           "and times of several kernels, the fastest first");
     tap_equal_int(back->nics_per_node, c->nics_per_node, "and the NICs");
     tap_ok(back->groups[0].device.fp16_flops == 7e9 &&
                back->groups[1].device.fp16_flops ==

@@ -176,7 +176,8 @@ bench-sim: all tests/bench_sim
 	  $(bench_make) --no-print-directory bench-local; \
 	fi
 EXTRA_DIST += tests/bench_sim.py tests/bench_verdicts.py
-# BENCH_EXEC="torch matmul act handover idle overlap": these parts alone (tests/bench_exec.py).
+# BENCH_EXEC="torch llmc sim matmul act handover idle overlap": these parts
+# alone (tests/bench_exec.py).
 EXTRA_PROGRAMS += tests/bench_exec tests/bench_idle tests/bench_overlap
 CLEANFILES += tests/bench_exec tests/bench_idle tests/bench_overlap
 tests_bench_idle_SOURCES = tests/bench_idle.c tests/exec_plans.h
@@ -192,7 +193,8 @@ tests_bench_overlap_LDADD = $(exec_libs)
 bench-exec: all tests/bench_exec tests/bench_idle tests/bench_overlap
 	@$(AM_TESTS_ENVIRONMENT) PYTHONDONTWRITEBYTECODE=1 \
 	  python3 $(srcdir)/tests/bench_exec.py $(srcdir) .
-EXTRA_DIST += tests/bench_exec.py tests/bench_torch.py
+EXTRA_DIST += tests/bench_exec.py tests/bench_torch.py tests/bench_networks.py \
+  tests/bench_predicted.py tests/bench_llmc.py
 # SOAK_S (7200) seconds of a training whose ranks are killed at random.
 EXTRA_PROGRAMS += tests/soak
 CLEANFILES += tests/soak

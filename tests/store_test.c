@@ -230,6 +230,52 @@ static void test_missing(void)
     tap_ok(access(path, F_OK) != 0, "and is not created");
 }
 
+/* Samples of version 4 say of no kernel. */
+static void test_samples_of_4(void)
+{
+    fs_err err = {0};
+    store_db *db = NULL;
+    fs_arena *arena = fs_arena_create();
+    store_sample *rows;
+    int32_t n = 0;
+    remove_files();
+    store_open(path, &err, &db);
+    store_machine(db, 7, "host", "facts", &err);
+    const store_sample two[] = {
+        {.what = "matmul", .form = 5, .count = 1, .work = 8, .seconds = 2},
+        {.what = "add", .form = 6, .count = 1, .work = 8, .seconds = 1}};
+    store_samples(db, 7, two, 2, &err);
+    store_close(db);
+    raw("DROP VIEW points;"
+        "CREATE VIEW points AS SELECT fingerprint, what, form, place, work,"
+        " 1 AS mean_s, 0 AS deviation_s, count, measured FROM samples;"
+        "ALTER TABLE samples RENAME TO s; CREATE TABLE samples ("
+        " fingerprint TEXT, what TEXT, form TEXT, place TEXT, pass INTEGER,"
+        " work REAL, seconds REAL, count INTEGER, measured TEXT,"
+        " PRIMARY KEY(fingerprint, what, form, place, pass)) WITHOUT ROWID;"
+        "INSERT INTO samples SELECT fingerprint, what, form, place, pass, work,"
+        " seconds, count, measured FROM s; DROP TABLE s;"
+        "PRAGMA user_version=4");
+    err = (fs_err){0};
+    tap_ok(store_open(path, &err, &db) == FS_OK, "version 4 is opened %s",
+           err.text);
+    const store_sample other = {.what = "matmul",
+                                .variant = "packed",
+                                .form = 5,
+                                .count = 1,
+                                .work = 8,
+                                .seconds = 1};
+    store_samples(db, 7, &other, 1, &err);
+    store_samples_read(db, 7, arena, &err, &rows, &n);
+    tap_ok(n == 3 && !rows[0].variant && !rows[1].variant &&
+               rows[1].seconds == 2 && rows[2].variant &&
+               strcmp(rows[2].variant, "packed") == 0,
+           "its samples are kept, beside those of a kernel");
+    store_close(db);
+    fs_arena_destroy(arena);
+    remove_files();
+}
+
 /* A file of version 1 gains what is new and keeps what it has. */
 static void test_migration(void)
 {
@@ -266,6 +312,7 @@ int main(void)
     test_missing();
     test_many_at_once();
     test_migration();
+    test_samples_of_4();
     remove_files();
     test_round_trip();
     test_read_only();

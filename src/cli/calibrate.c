@@ -32,6 +32,7 @@ typedef struct keeping {
     store_db *db;
     uint64_t machine;
     fs_arena *arena;
+    const hw_cluster *measured; /* kernels alone, before steps of plans */
 } keeping;
 
 static fs_status keep_samples(void *ctx, const hw_sample *samples, int32_t n,
@@ -40,10 +41,14 @@ static fs_status keep_samples(void *ctx, const hw_sample *samples, int32_t n,
     const keeping *k = ctx;
     store_sample *rows = fs_new(k->arena, store_sample, n);
     for (int32_t i = 0; i < n; i++)
-        rows[i] = (store_sample){samples[i].what,    samples[i].form,
-                                 samples[i].in_step, samples[i].pass,
-                                 samples[i].count,   samples[i].work,
-                                 samples[i].seconds};
+        rows[i] = (store_sample){.what = samples[i].what,
+                                 .variant = samples[i].variant,
+                                 .form = samples[i].form,
+                                 .in_step = samples[i].in_step,
+                                 .pass = samples[i].pass,
+                                 .count = samples[i].count,
+                                 .work = samples[i].work,
+                                 .seconds = samples[i].seconds};
     return store_samples(k->db, k->machine, rows, n, err);
 }
 
@@ -54,9 +59,14 @@ static fs_status read_samples(cli *c, store_db *db, uint64_t machine,
     FS_TRY(store_samples_read(db, machine, c->arena, &c->err, &rows, n));
     *out = fs_new(c->arena, hw_sample, *n + 1);
     for (int32_t i = 0; i < *n; i++)
-        (*out)[i] = (hw_sample){rows[i].what, rows[i].form,    rows[i].work,
-                                rows[i].pass, rows[i].in_step, rows[i].seconds,
-                                rows[i].count};
+        (*out)[i] = (hw_sample){.what = rows[i].what,
+                                .variant = rows[i].variant,
+                                .form = rows[i].form,
+                                .work = rows[i].work,
+                                .pass = rows[i].pass,
+                                .in_step = rows[i].in_step,
+                                .seconds = rows[i].seconds,
+                                .count = rows[i].count};
     return FS_OK;
 }
 
@@ -78,6 +88,15 @@ static fs_status measure_alone(cli *c, const exec_probe_options *options,
 }
 
 /* ---- on a rank: within steps of plans ---- */
+
+/* Ranks of the kernels of plans, alone: they are not those that run the plans,
+ * whose processes have nothing else in memory. */
+#define ONLY_KERNELS "FS_KERNELS"
+
+static bool only_kernels(void)
+{
+    return getenv(ONLY_KERNELS) != NULL;
+}
 
 /* What the tasks of a rank add up to in a step. */
 static double own_seconds(const plan *p, const plan_timing *measured,
@@ -130,6 +149,7 @@ static bool tells_pace(const cli_plan *p)
 static fs_status run_plan(cli *c, const cli_plan *p, int32_t pass,
                           const keeping *k)
 {
+    const hw_device *figures = &k->measured->groups[0].device;
     enum { STEPS = 6, WARM_UP = 2 };
     exec_data data = {0};
     exec_result result;
@@ -138,15 +158,19 @@ static fs_status run_plan(cli *c, const cli_plan *p, int32_t pass,
     FS_TRY(cli_tuning(c, &p->model.origin, &room, &tuning));
     FS_TRY(cli_data_open(&p->model, "synthetic", &(exec_data_options){0},
                          c->arena, &c->err, &data));
-    const exec_options options = {
-        .steps = STEPS, .kernels = "auto", .tuning = tuning, .warmup = WARM_UP};
+    const exec_options options = {.steps = STEPS,
+                                  .kernels = "auto",
+                                  .figures = figures,
+                                  .tuning = tuning,
+                                  .warmup = WARM_UP};
     fs_status status = exec_run(c->world, p->model.graph, p->cluster, p->plan,
                                 &data, &options, c->arena, &c->err, &result);
     if (status == FS_OK && exec_world_rank(c->world) == 0) {
         hw_sample *samples;
         int32_t n;
-        exec_list_samples(p->model.graph, p->plan, result.measured, pass,
-                          c->arena, &samples, &n);
+        const exec_ran ran = {p->model.graph, p->plan, figures, result.measured,
+                              pass};
+        exec_list_samples(&ran, c->arena, &samples, &n);
         status = keep_samples((void *)k, samples, n, &c->err);
         /* A process that has run other plans has their remains too. */
         const bool alone = c->args.n_operands == 2;
@@ -165,22 +189,60 @@ static fs_status run_plan(cli *c, const cli_plan *p, int32_t pass,
     return status;
 }
 
+static fs_status open_plans(cli *c, cli_plan *plans)
+{
+    fs_status status = FS_OK;
+    for (int i = 1; status == FS_OK && i < c->args.n_operands; i++)
+        status = cli_plan_open(c, c->args.operands[i], &plans[i - 1]);
+    return exec_world_agree(c->world, status, &c->err);
+}
+
 /* Rounds of all plans: what disturbs the machine for a while disturbs some of
  * each. */
-static fs_status run_plans(cli *c, int32_t rounds, int32_t pass,
-                           const keeping *k)
+static fs_status run_plans(cli *c, const cli_plan *plans, int32_t rounds,
+                           int32_t pass, const keeping *k)
 {
-    const int n = c->args.n_operands;
-    cli_plan *plans = fs_new(c->arena, cli_plan, n);
     fs_status status = FS_OK;
-    for (int i = 1; status == FS_OK && i < n; i++)
-        status = cli_plan_open(c, c->args.operands[i], &plans[i]);
-    status = exec_world_agree(c->world, status, &c->err);
     for (int32_t round = 0; status == FS_OK && round < rounds; round++)
-        for (int i = 1; status == FS_OK && i < n; i++)
+        for (int i = 0; status == FS_OK && i < c->args.n_operands - 1; i++)
             status = exec_world_agree(
                 c->world, run_plan(c, &plans[i], pass++, k), &c->err);
-    for (int i = 1; i < n; i++)
+    return status;
+}
+
+/* Kernels that plans have a choice of, for the ranks behind these. */
+static fs_status measure_kernels(cli *c, const cli_plan *plans,
+                                 exec_probe_options *options,
+                                 const cli_machine *machine, hw_cluster *now)
+{
+    const int32_t n = c->args.n_operands - 1;
+    exec_probe_plan *list = fs_new(c->arena, exec_probe_plan, n);
+    for (int32_t i = 0; i < n; i++)
+        list[i] = (exec_probe_plan){plans[i].model.graph, plans[i].plan};
+    options->n_plans = n;
+    options->plans = list;
+    return measure_alone(c, options, machine, now);
+}
+
+static fs_status measure_plans(cli *c, exec_probe_options *options,
+                               int32_t pass, const cli_machine *machine,
+                               hw_cluster *now, keeping *k)
+{
+    const int n = c->args.n_operands - 1;
+    cli_plan *plans = fs_new(c->arena, cli_plan, n);
+    hw_cluster *measured;
+    options->first_pass = pass;
+    fs_status status = open_plans(c, plans);
+    if (status == FS_OK && only_kernels())
+        status = measure_kernels(c, plans, options, machine, now);
+    else if (status == FS_OK)
+        status = hw_cluster_open(c->args.output, c->data_dir, c->arena, &c->err,
+                                 &measured);
+    if (status == FS_OK && !only_kernels()) {
+        k->measured = measured;
+        status = run_plans(c, plans, options->passes, pass, k);
+    }
+    for (int i = 0; i < n; i++)
         cli_plan_close(&plans[i]);
     return status;
 }
@@ -196,7 +258,7 @@ static fs_status open_samples(cli *c, keeping *k, exec_probe_options *options,
     options->found = keep_samples;
     options->ctx = k;
     if (c->args.n_operands > 1)
-        return store_samples_passes(k->db, k->machine, &c->err, pass);
+        FS_TRY(store_samples_passes(k->db, k->machine, &c->err, pass));
     FS_TRY(read_samples(c, k->db, k->machine, &known, &options->n_known));
     options->known = known;
     return FS_OK;
@@ -223,7 +285,7 @@ static fs_status measure(cli *c)
     /* A rank that runs a plan has no more in memory than one of `run`. */
     if (status == FS_OK)
         status = c->args.n_operands > 1
-                     ? run_plans(c, options.passes, pass, &k)
+                     ? measure_plans(c, &options, pass, machine, now, &k)
                      : measure_alone(c, &options, machine, now);
     store_close(k.db);
     return status;
@@ -312,6 +374,17 @@ fs_status cli_probe(cli *c, int32_t passes, hw_cluster **out)
     return status;
 }
 
+static fs_status start_kernels(cli *c, const char *const *words,
+                               const hw_cluster *cluster)
+{
+    const int32_t cores = cluster->groups[0].cores_per_node;
+    setenv(ONLY_KERNELS, "1", 1);
+    const fs_status status = cli_start_ranks(
+        c, cores < MOST_RANKS ? cores : MOST_RANKS, words, NULL);
+    unsetenv(ONLY_KERNELS);
+    return status;
+}
+
 fs_status cli_probe_plans(cli *c, int32_t passes, const char *const *plans,
                           int32_t ranks, hw_cluster *cluster)
 {
@@ -323,8 +396,10 @@ fs_status cli_probe_plans(cli *c, int32_t passes, const char *const *plans,
     FS_TRY(cli_machine_here(c, &machine));
     FS_TRY(cli_scratch_file(c, "probe.json", &file));
     fs_progress("running plans to measure (%d passes)", passes);
-    fs_status status =
-        cli_start_ranks(c, ranks, words_of(c, file, passes, plans), NULL);
+    const char *const *words = words_of(c, file, passes, plans);
+    fs_status status = start_kernels(c, words, cluster);
+    if (status == FS_OK)
+        status = cli_start_ranks(c, ranks, words, NULL);
     if (status == FS_OK && plans[1])
         status = cli_start_ranks(c, ranks, words_of(c, file, 1, alone), NULL);
     fs_progress("%s", "");

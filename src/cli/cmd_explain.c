@@ -6,6 +6,7 @@
 #include "cli/cluster.h"
 #include "cli/compressed.h"
 #include "cli/states.h"
+#include "cli/variants.h"
 #include "report/report.h"
 
 json_t *cli_tree_json(const plan_breakdown *tree)
@@ -64,8 +65,11 @@ static fs_status explain(cli *c, const cli_plan *p)
 {
     cli_tell_unsound(c, p);
     cli_explaining e = {.c = c, .p = p};
-    if (c->args.op && c->args.stage >= 0)
-        return fs_fail(&c->err, FS_INVALID, "give --op or --stage, not both");
+    if ((c->args.op != NULL) + (c->args.stage >= 0) + c->args.variants > 1)
+        return fs_fail(&c->err, FS_INVALID,
+                       "give one of --op, --stage, --variants");
+    if (c->args.variants)
+        return cli_explain_variants(c, p);
     e.memory_bytes = p->model.origin.memory_bytes;
     if (c->args.memory)
         FS_TRY(cli_memory_limit(c, p->cluster, &e.memory_bytes));

@@ -18,6 +18,7 @@
 #include "cli/residuals.h"
 #include "cli/supervise.h"
 #include "cli/tuning.h"
+#include "cli/variants.h"
 #include "exec/exec.h"
 #include "exec/recorder.h"
 #include "hw/samples.h"
@@ -124,6 +125,8 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
     ir_train_options room;
     const ir_train_options *tuning;
     const exec_saving saving = cli_saving(c);
+    const hw_device *figures;
+    FS_TRY(cli_figures_of(c, p->cluster, &figures));
     FS_TRY(cli_tuning(c, &p->model.origin, &room, &tuning));
     FS_TRY(cli_run_data_open(c, p, &data));
     int64_t steps = steps_of(c);
@@ -141,6 +144,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
         .weights = c->args.weights,
         .seed = cli_seed(c, &p->model.origin),
         .kernels = c->args.kernels ? c->args.kernels : "auto",
+        .figures = figures,
         .choice = &choice,
         .tuning = tuning,
         .stall_s = stall_seconds(),
@@ -512,6 +516,7 @@ static fs_status tell(cli *c, const cli_plan *p, const cli_outcome *o)
     FS_TRY(cli_predict(c, p, wants_whole_trace(c) ? &predicted : NULL, &sim));
     FS_TRY(cli_residuals_of(c, p, o->result.measured, &residuals));
     fill_json(c, p, o, &sim);
+    FS_TRY(cli_note_variants(c, p));
     FS_TRY(tell_machines(c, p));
     keep(c, p, o, &sim, &residuals);
     final_table(c, p, o, &sim);

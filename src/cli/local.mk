@@ -4,7 +4,7 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/compressed.h \
   src/cli/collectives.c src/cli/collectives.h src/cli/cluster.c src/cli/cluster.h src/cli/machine.c src/cli/machine.h src/cli/calibrate.c src/cli/calibrate.h src/cli/ranks.c src/cli/ranks.h src/cli/hosts.c src/cli/hosts_look.c src/cli/hosts.h src/cli/waits.c src/cli/waits.h src/cli/watch.c src/cli/watch.h src/cli/dump.c src/cli/stragglers.c src/cli/supervise.c src/cli/supervise.h src/cli/replan.c src/cli/replan.h src/cli/guard.c src/cli/mapping.c \
   src/cli/guard.h src/cli/plan_file.c \
-  src/cli/places.c src/cli/places.h src/cli/predict.c src/cli/predict.h src/cli/interval.c src/cli/interval.h src/cli/keep.c src/cli/tuning.c src/cli/tuning.h \
+  src/cli/places.c src/cli/places.h src/cli/predict.c src/cli/predict.h src/cli/interval.c src/cli/interval.h src/cli/keep.c src/cli/tuning.c src/cli/variants.c src/cli/variants.h src/cli/tuning.h \
   src/cli/outcome.c src/cli/outcome.h src/cli/residuals.c src/cli/residuals.h src/cli/skipped.c src/cli/data.c src/cli/data.h src/cli/run_data.c src/cli/checkpoints.c src/cli/checkpoints.h src/cli/progress.c src/cli/progress.h \
   src/cli/make_plan.c src/cli/make_plan.h src/cli/making.h \
   src/cli/hunt.c src/cli/compact.c src/cli/schedules.c src/cli/ahead.c src/cli/rank.c src/cli/again.c src/cli/states.c src/cli/states.h src/cli/front.c src/cli/infer.c src/cli/infer.h src/cli/outputs.c src/cli/outputs.h src/cli/idle.c src/cli/misfit.c src/cli/tell_plan.c src/cli/cmd_model.c \
@@ -25,6 +25,10 @@ check_PROGRAMS += tests/cli_calibrate_test
 tests_cli_calibrate_test_SOURCES = tests/cli_calibrate_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_calibrate_test_LDADD = $(JANSSON_LIBS) $(SQLITE_LIBS) -lm
+check_PROGRAMS += tests/cli_variants_test
+tests_cli_variants_test_SOURCES = tests/cli_variants_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_variants_test_LDADD = $(JANSSON_LIBS) $(SQLITE_LIBS) -lm
 check_PROGRAMS += tests/cli_solve_test tests/cli_faults_test tests/cli_interrupt_test \
   tests/cli_messages_test tests/cli_origin_test \
   tests/cli_front_test

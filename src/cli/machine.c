@@ -35,6 +35,15 @@ fs_status cli_machine_is_here(cli *c, const hw_cluster *cluster, bool *out)
     return FS_OK;
 }
 
+fs_status cli_figures_of(cli *c, const hw_cluster *cluster,
+                         const hw_device **out)
+{
+    bool own;
+    FS_TRY(cli_machine_is_here(c, cluster, &own));
+    *out = own ? &cluster->groups[0].device : NULL;
+    return FS_OK;
+}
+
 const char *cli_machine_name(fs_arena *arena, const char *fingerprint,
                              const char *host)
 {

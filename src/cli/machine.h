@@ -17,6 +17,9 @@ typedef struct cli_machine {
 fs_status cli_machine_here(cli *c, const cli_machine **out);
 /* Do the cluster's figures say that they were measured here? */
 fs_status cli_machine_is_here(cli *c, const hw_cluster *cluster, bool *out);
+/* The cluster's device where they do, by which kernels may be chosen; NULL. */
+fs_status cli_figures_of(cli *c, const hw_cluster *cluster,
+                         const hw_device **out);
 /* "0123456789abcdef (host a)" */
 const char *cli_machine_name(fs_arena *arena, const char *fingerprint,
                              const char *host);

@@ -14,7 +14,16 @@ typedef struct exec_probe_piece {
     ir_mesh mesh;
 } exec_probe_piece;
 
+typedef struct exec_probe_plan {
+    const ir_graph *graph;
+    const plan *plan;
+} exec_probe_plan;
+
 typedef struct exec_probe_options {
+    int32_t n_plans; /* of these the kernels of ops that have several, and
+                        nothing else; 0: usual workloads */
+    const exec_probe_plan *plans;
+    int32_t first_pass; /* rank 0's counts */
     int32_t passes;  /* over all that is measured: a shared host's speed drifts
                         within seconds */
     int32_t n_known; /* measured before: not measured again; rank 0's count */
@@ -36,10 +45,39 @@ fs_status exec_probe(exec_world *world, const exec_probe_options *options,
  * the mean without the slowest. */
 void exec_probe_take(hw_sample *samples, int32_t n, hw_group *group,
                      fs_arena *arena);
-/* A run's durations: of each op's forms, each collective's bytes. */
-void exec_list_samples(const ir_graph *graph, const plan *p,
-                       const plan_timing *measured, int32_t pass,
-                       fs_arena *arena, hw_sample **out, int32_t *n);
+/* What ran: with figures, or NULL, as exec_options has them. */
+typedef struct exec_ran {
+    const ir_graph *graph;
+    const plan *plan;
+    const hw_device *figures;
+    const plan_timing *measured;
+    int32_t pass;
+} exec_ran;
+/* The first that pays; the fastest of this form; of forms of as much work. */
+typedef enum exec_chosen_by {
+    EXEC_BY_ORDER,
+    EXEC_BY_TIMES,
+    EXEC_BY_BUCKET
+} exec_chosen_by;
+/* Of a form of an op that has several kernels: the one that it gets. */
+typedef struct exec_kernel {
+    const char *what, *name;
+    uint64_t form;
+    double work;     /* flop */
+    int32_t node;    /* the first of the graph that has the form */
+    int32_t n_tasks; /* of all roles that have it */
+    int32_t n_in;
+    ir_shape in[IR_MAX_IN]; /* a piece's */
+    exec_chosen_by by;
+    int32_t n_timed;         /* of this form: */
+    const hw_variant *timed; /* the fastest first */
+} exec_kernel;
+typedef FS_VEC(exec_kernel) exec_kernels;
+/* `measured` and `pass` of what ran are not looked at. */
+void exec_list_kernels(const exec_ran *of, fs_arena *arena, exec_kernels *out);
+/* Its durations: of each op's forms, each collective's bytes. */
+void exec_list_samples(const exec_ran *ran, fs_arena *arena, hw_sample **out,
+                       int32_t *n);
 /* "oneDNN 2.7.1, Open MPI 4.1.4": what a measurement hangs on beside the
  * machine. */
 const char *exec_versions(fs_arena *arena);

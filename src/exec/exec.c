@@ -34,6 +34,18 @@ static fs_status check_world(const exec_world *world, const plan *p,
     return FS_OK;
 }
 
+/* Of the times that kernels are chosen by. */
+static uint64_t digest_variants(uint64_t digest, const hw_device *figures)
+{
+    for (int32_t i = 0; figures && i < figures->n_variants; i++) {
+        const hw_variant *v = &figures->variants[i];
+        digest = fs_hash_text(fs_hash_text(digest, v->what), v->name);
+        digest = fs_hash(digest, &v->form, sizeof v->form);
+        digest = fs_hash(digest, &v->seconds, sizeof v->seconds);
+    }
+    return digest;
+}
+
 /* What decides the result beside the plan. */
 static uint64_t digest_settings(const plan *p, const exec_data *data,
                                 const exec_options *options)
@@ -48,6 +60,7 @@ static uint64_t digest_settings(const plan *p, const exec_data *data,
     }
     digest = fs_hash(digest, values, sizeof values);
     digest = fs_hash_text(digest, options->kernels ? options->kernels : "");
+    digest = digest_variants(digest, options->figures);
     return options->choice ? digest ^ plan_choice_digest(p, options->choice)
                            : digest;
 }
@@ -94,6 +107,16 @@ static fs_status compare_plans(exec_world *world, const plan *p,
                        "kernels, collectives, learning rate and weight "
                        "decay");
     return FS_OK;
+}
+
+/* Ranks of replicas must get the same bits: where one of them is on another
+ * machine than the figures are of, none chooses by them. */
+static void agree_on_figures(exec_world *world, exec_options *options)
+{
+    int64_t has = options->figures != NULL;
+    exec_world_reduce(world, IR_PMIN, IR_I64, &has, 1);
+    if (!has)
+        options->figures = NULL;
 }
 
 /* ---- after ---- */
@@ -236,7 +259,8 @@ fs_status exec_run(exec_world *world, const ir_graph *graph,
     exec_rank rank;
     exec_options own = *options;
     FS_TRY(check_world(world, p, options, err));
-    FS_TRY(compare_plans(world, p, data, options, err));
+    agree_on_figures(world, &own);
+    FS_TRY(compare_plans(world, p, data, &own, err));
     fs_return_freed(); /* a plan's text, of any size */
     const int64_t rss = rss_bytes(), most = most_rss_bytes();
     fs_status status =

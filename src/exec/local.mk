@@ -14,7 +14,7 @@ src_exec_libfs_exec_a_SOURCES = src/exec/exec.c src/exec/exec.h \
   src/exec/samples.h src/exec/samples.c src/exec/windows.c src/exec/view.c src/exec/decode.c src/exec/order.c \
   src/exec/reader.h src/exec/reader.c \
   src/exec/rank.c src/exec/rank.h \
-  src/exec/variables.c src/exec/layouts.c src/exec/run.c src/exec/losses.c src/exec/outputs.c src/exec/stop.c \
+  src/exec/variables.c src/exec/layouts.c src/exec/variants.c src/exec/variants.h src/exec/run.c src/exec/losses.c src/exec/outputs.c src/exec/stop.c \
   src/exec/shard.c src/exec/shard.h src/exec/safetensors.c src/exec/safetensors.h \
   src/exec/checkpoint.c src/exec/checkpoint.h src/exec/checkpoint_read.c \
   src/exec/saver.c src/exec/saver.h src/exec/saving.h src/exec/restore.c src/exec/weights.c src/exec/weights.h \
@@ -133,8 +133,8 @@ check_PROGRAMS += tests/exec_probe_test
 tests_exec_probe_test_SOURCES = tests/exec_probe_test.c tests/tap.h
 tests_exec_probe_test_LDADD = $(exec_libs)
 
-EXTRA_DIST += src/exec/README.md src/exec/FAULTS.md src/exec/DATA.md \
-  src/exec/CHECKPOINTS.md src/exec/ACTS.md
+EXTRA_DIST += src/exec/README.md src/exec/VARIANTS.md src/exec/FAULTS.md \
+  src/exec/DATA.md src/exec/CHECKPOINTS.md src/exec/ACTS.md
 
 check_PROGRAMS += tests/exec_cuda_test
 tests_exec_cuda_test_SOURCES = tests/exec_cuda_test.c tests/tap.h

@@ -25,7 +25,8 @@ typedef struct probing {
     exec_world *world; /* whose ranks measure the same at the same time */
     const exec_probe_options *options;
     fs_arena *arena;
-    char *pool; /* POOL_BYTES of plausible values */
+    char *pool; /* of plausible values */
+    int64_t pool_bytes;
     exec_samples samples;
     int32_t pass, told;    /* samples that the caller knows of */
     FS_VEC(uint64_t) seen; /* keys of samples, those of runs before too */
@@ -81,7 +82,7 @@ typedef struct placed_call {
     int32_t copies, next;
 } placed_call;
 
-static void shape_call(const exec_probe_piece *piece, kernel_call *call)
+void exec_piece_call(const exec_probe_piece *piece, kernel_call *call)
 {
     const ir_node *node = &piece->graph->nodes.at[piece->node];
     ir_io io;
@@ -99,6 +100,7 @@ static void shape_call(const exec_probe_piece *piece, kernel_call *call)
         call->out[i].shape = io.out[i];
         call->out[i].dtype = io.out_dtype[i];
     }
+    kernel_lay_blocked(call);
 }
 
 static void turn_to_copy(const probing *p, placed_call *c, int32_t copy)
@@ -133,7 +135,7 @@ static bool place_call(const probing *p, const kernel *k, const void *state,
     c->stride = at + (scratch + 255) / 256 * 256;
     c->workspace = (kernel_workspace(k, state) + 255) / 256 * 256;
     c->copies = (int32_t)(SPREAD_BYTES / c->stride) + 1;
-    if (c->workspace + c->copies * c->stride > POOL_BYTES)
+    if (c->workspace + c->copies * c->stride > p->pool_bytes)
         return false;
     turn_to_copy(p, c, 0);
     for (int32_t i = 0; i < call->n_in; i++)
@@ -188,6 +190,14 @@ static fs_status time_kernel(const probing *p, const kernel *k, void *state,
     return FS_OK;
 }
 
+exec_probe_piece exec_task_piece(const ir_graph *graph, const plan *p,
+                                 const plan_role *role, const plan_task *task)
+{
+    const plan_stage *stage = &p->strategy->stages[plan_task_stage(role, task)];
+    return (exec_probe_piece){graph, task->node, p->strategy->sig[task->node],
+                              stage->mesh};
+}
+
 bool exec_piece_sample(const exec_probe_piece *piece, hw_sample *out)
 {
     const ir_node *node = &piece->graph->nodes.at[piece->node];
@@ -207,7 +217,8 @@ bool exec_piece_sample(const exec_probe_piece *piece, hw_sample *out)
 
 static uint64_t key_of(const hw_sample *s)
 {
-    return fs_mix(s->form ^ fs_mix((uint64_t)s->pass + 1));
+    const uint64_t of = fs_hash_text(s->form, s->variant ? s->variant : "");
+    return fs_mix(of ^ fs_mix((uint64_t)s->pass + 1));
 }
 
 /* All ranks see the same. */
@@ -230,23 +241,33 @@ static void keep_sample(probing *p, hw_sample sample)
     fs_push(p->arena, &p->samples, sample);
 }
 
-static fs_status probe_piece(probing *p, const exec_probe_piece *piece,
-                             fs_err *err)
+/* FS_NO: it does not take this call. */
+static fs_status choose(const kernel_call *call, const char *variant,
+                        fs_err *err, const kernel **k, void **state)
+{
+    fs_err none = {0};
+    if (!variant)
+        return kernel_choose(call, "auto", err, k, state);
+    const fs_status status = kernel_choose(call, variant, &none, k, state);
+    if (status != FS_OK && status != FS_INVALID)
+        *err = none;
+    return status == FS_INVALID ? FS_NO : status;
+}
+
+/* variant: NULL where there is no choice. */
+static fs_status probe_variant(probing *p, const kernel_call *call,
+                               const char *variant, const hw_sample *of,
+                               fs_err *err)
 {
     const kernel *k = NULL;
     void *state = NULL;
-    placed_call c = {0};
-    hw_sample sample;
-    if (!exec_piece_sample(piece, &sample))
-        return FS_OK;
+    placed_call c = {.call = *call};
+    hw_sample sample = *of;
+    sample.variant = variant;
     sample.pass = p->pass;
-    if (seen_before(p, &sample))
-        return FS_OK;
-    shape_call(piece, &c.call);
-    kernel_lay_blocked(&c.call);
-    FS_TRY(kernel_choose(&c.call, "auto", err, &k, &state));
+    FS_TRY(choose(call, variant, err, &k, &state));
     fs_status status = FS_OK;
-    if (place_call(p, k, state, &c)) {
+    if (!seen_before(p, &sample) && place_call(p, k, state, &c)) {
         status = time_kernel(p, k, state, &c, err, &sample);
         if (status == FS_OK)
             keep_sample(p, sample);
@@ -254,6 +275,48 @@ static fs_status probe_piece(probing *p, const exec_probe_piece *piece,
     if (k->release && state)
         k->release(state);
     return status;
+}
+
+/* The reference is the last: of much work nobody needs to know how long its
+ * plain loops take, where another takes the call. */
+static fs_status probe_variants(probing *p, const kernel_call *call,
+                                const hw_sample *of, fs_err *err)
+{
+    const double much = 1 << 21;
+    bool taken = false;
+    int32_t n;
+    const kernel *const *all = kernel_candidates(call, &n);
+    for (int32_t i = 0; i < n; i++) {
+        if (i == n - 1 && taken && of->work > much)
+            break;
+        const fs_status status =
+            probe_variant(p, call, all[i]->variant, of, err);
+        if (status != FS_OK && status != FS_NO)
+            return status;
+        taken |= status == FS_OK;
+    }
+    return FS_OK;
+}
+
+static bool has_choice(const kernel_call *call)
+{
+    int32_t n;
+    kernel_candidates(call, &n);
+    return n > 1;
+}
+
+static fs_status probe_piece(probing *p, const exec_probe_piece *piece,
+                             fs_err *err)
+{
+    kernel_call call;
+    hw_sample sample;
+    if (!exec_piece_sample(piece, &sample))
+        return FS_OK;
+    exec_piece_call(piece, &call);
+    if (has_choice(&call))
+        return probe_variants(p, &call, &sample, err);
+    return p->options->n_plans ? FS_OK
+                               : probe_variant(p, &call, NULL, &sample, err);
 }
 
 /* What was measured since is the caller's to keep, should the rest be broken
@@ -440,8 +503,34 @@ static fs_status probe_firing(probing *p, fs_err *err)
     return tell_samples(p, err);
 }
 
+/* Forms of all roles: all ranks measure each, whose role it may be. */
+static fs_status probe_plan(probing *p, const exec_probe_plan *of, fs_err *err)
+{
+    for (int32_t r = 0; r < of->plan->n_roles; r++) {
+        const plan_role *role = &of->plan->roles[r];
+        for (int32_t t = 0; t < role->n_tasks; t++) {
+            const plan_task *task = &role->tasks[t];
+            if (task->kind != PLAN_COMPUTE)
+                continue;
+            const exec_probe_piece piece =
+                exec_task_piece(of->graph, of->plan, role, task);
+            FS_TRY(probe_piece(p, &piece, err));
+        }
+    }
+    return tell_samples(p, err);
+}
+
+static fs_status probe_plans(probing *p, fs_err *err)
+{
+    for (int32_t i = 0; i < p->options->n_plans; i++)
+        FS_TRY(probe_plan(p, &p->options->plans[i], err));
+    return FS_OK;
+}
+
 static fs_status probe_pass(probing *p, fs_err *err)
 {
+    if (p->options->n_plans)
+        return probe_plans(p, err);
     FS_TRY(probe_memory(p, err));
     FS_TRY(probe_blocks(p, err));
     FS_TRY(probe_dense(p, err));
@@ -460,7 +549,9 @@ static void take_known(probing *p)
             fs_push(p->arena, &p->seen, key_of(&p->options->known[i]));
     }
     p->told = p->samples.n;
+    p->pass = p->options->first_pass;
     n = p->seen.n;
+    exec_world_bcast(p->world, &p->pass, sizeof p->pass, 0);
     exec_world_bcast(p->world, &n, sizeof n, 0);
     uint64_t *keys = fs_new(p->arena, uint64_t, n + 1);
     if (exec_world_rank(p->world) == 0)
@@ -479,7 +570,7 @@ static fs_status probe_turns(exec_world *world,
 {
     probing p = {.world = world, .options = options, .arena = arena};
     take_known(&p);
-    for (p.pass = 0; p.pass < options->passes; p.pass++) {
+    for (; p.pass < options->passes; p.pass++) {
         hw_sample sample = exec_turn_sample(world, arena);
         sample.pass = p.pass;
         if (seen_before(&p, &sample))
@@ -492,6 +583,20 @@ static fs_status probe_turns(exec_world *world,
     return FS_OK;
 }
 
+/* A plan's op needs what the plan's arena has room for, and its kernel's own
+ * room beside. */
+static int64_t most_bytes(const exec_probe_options *options)
+{
+    int64_t most = POOL_BYTES;
+    for (int32_t i = 0; i < options->n_plans; i++) {
+        const plan *p = options->plans[i].plan;
+        for (int32_t r = 0; r < p->n_roles; r++)
+            if (2 * p->roles[r].arena_bytes > most)
+                most = 2 * p->roles[r].arena_bytes;
+    }
+    return most;
+}
+
 static fs_status probe_kernels(exec_world *world,
                                const exec_probe_options *options,
                                hw_group *group, fs_arena *arena, fs_err *err)
@@ -499,20 +604,23 @@ static fs_status probe_kernels(exec_world *world,
     probing p = {.world = world,
                  .options = options,
                  .arena = arena,
+                 .pool_bytes = most_bytes(options),
                  .budget_ns = 2000000};
-    void *pool = mmap(NULL, POOL_BYTES, PROT_READ | PROT_WRITE,
+    void *pool = mmap(NULL, (size_t)p.pool_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pool == MAP_FAILED)
-        return fs_fail(err, FS_FAULT, "the probe cannot map %d bytes",
-                       POOL_BYTES);
-    madvise(pool, POOL_BYTES, MADV_HUGEPAGE); /* as a rank's arena */
+        return fs_fail(err, FS_FAULT, "the probe cannot map %lld bytes",
+                       (long long)p.pool_bytes);
+    /* as a rank's arena */
+    madvise(pool, (size_t)p.pool_bytes, MADV_HUGEPAGE);
     p.pool = pool;
     take_known(&p);
     exec_world_barrier(world); /* all know the same before any says more */
     fs_status status = FS_OK;
-    for (; status == FS_OK && p.pass < options->passes; p.pass++)
+    const int32_t end = p.pass + options->passes;
+    for (; status == FS_OK && p.pass < end; p.pass++)
         status = probe_pass(&p, err);
-    munmap(pool, POOL_BYTES);
+    munmap(pool, (size_t)p.pool_bytes);
     if (status != FS_OK)
         return status;
     exec_probe_take(p.samples.at, p.samples.n, group, arena);

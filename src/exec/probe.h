@@ -5,6 +5,7 @@
 
 #include "exec/calibrate.h"
 #include "ir/train.h"
+#include "kernels/kernel.h"
 
 /* Elements of each operand of the addition that tells the memory's rate. */
 enum { EXEC_MEMORY_PROBE = 8 << 20 };
@@ -24,6 +25,11 @@ ir_graph *exec_probe_block(const probe_block *sizes, fs_err *err);
 ir_graph *exec_probe_image(int64_t samples, int64_t channels, int64_t size,
                            fs_err *err);
 
+/* Of a task that computes. */
+exec_probe_piece exec_task_piece(const ir_graph *graph, const plan *p,
+                                 const plan_role *role, const plan_task *task);
+/* Ready but for its data; what may lie blocked does. */
+void exec_piece_call(const exec_probe_piece *piece, kernel_call *call);
 /* What, form and work of a piece; false: it takes no time. */
 bool exec_piece_sample(const exec_probe_piece *piece, hw_sample *out);
 

@@ -2,10 +2,16 @@
  * work of all forms, and rates. */
 #include "config.h"
 #include "exec/probe.h"
+#include "exec/variants.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const char *variant_of(const hw_sample *s)
+{
+    return s->variant ? s->variant : "";
+}
 
 static int compare_samples(const void *a, const void *b)
 {
@@ -15,6 +21,9 @@ static int compare_samples(const void *a, const void *b)
         return by_name;
     if (x->form != y->form)
         return x->form < y->form ? -1 : 1;
+    const int by_variant = strcmp(variant_of(x), variant_of(y));
+    if (by_variant)
+        return by_variant;
     if (x->in_step != y->in_step)
         return x->in_step ? -1 : 1;
     return (x->seconds > y->seconds) - (x->seconds < y->seconds);
@@ -55,21 +64,62 @@ static bool is_collective(const hw_point *point)
     return strchr(point->what, '/') != NULL;
 }
 
+typedef FS_VEC(hw_variant) variant_list;
+
+static void add_variant(const hw_sample *of, const hw_point *alone,
+                        fs_arena *arena, variant_list *out)
+{
+    const hw_variant one = {.what = of->what,
+                            .name = of->variant,
+                            .form = of->form,
+                            .work = alone->work,
+                            .seconds = alone->seconds,
+                            .deviation_s = alone->deviation_s,
+                            .count = alone->count};
+    fs_push(arena, out, one);
+}
+
+/* Samples of a form, sorted: of the variant that is the fastest alone, for it
+ * is what runs; measured within steps, if it was. */
+static hw_point point_of_form(const hw_sample *at, int32_t n, fs_arena *arena,
+                              variant_list *variants)
+{
+    hw_point best = {0};
+    double best_s = INFINITY;
+    for (int32_t i = 0, m; i < n; i += m) {
+        const hw_sample *first = &at[i];
+        int32_t steps = 0;
+        for (m = 0; i + m < n; m++) {
+            if (strcmp(variant_of(&first[m]), variant_of(first)) != 0)
+                break;
+            steps += first[m].in_step;
+        }
+        const hw_point point = point_of(first, steps ? steps : m);
+        double own_s = point.seconds;
+        if (first->variant && steps < m) {
+            const hw_point alone = point_of(first + steps, m - steps);
+            add_variant(first, &alone, arena, variants);
+            own_s = alone.seconds;
+        }
+        if (own_s < best_s)
+            best = point;
+        best_s = fmin(best_s, own_s);
+    }
+    return best;
+}
+
 static void list_forms(hw_sample *samples, int32_t n_samples, fs_arena *arena,
-                       point_list *out)
+                       point_list *out, variant_list *variants)
 {
     if (n_samples > 1)
         qsort(samples, (size_t)n_samples, sizeof *samples, compare_samples);
     for (int32_t i = 0, n; i < n_samples; i += n) {
         const hw_sample *first = &samples[i];
-        int32_t alike = 1; /* measured within steps, if any was */
-        for (n = 1; i + n < n_samples; n++) {
+        for (n = 1; i + n < n_samples; n++)
             if (first[n].form != first->form ||
                 strcmp(first[n].what, first->what) != 0)
                 break;
-            alike += first[n].in_step == first->in_step;
-        }
-        fs_push(arena, out, point_of(first, alike));
+        fs_push(arena, out, point_of_form(first, n, arena, variants));
     }
 }
 
@@ -271,10 +321,11 @@ void exec_probe_take_turn(hw_sample *samples, int32_t n, hw_group *group,
 {
     hw_device *device = &group->device;
     point_list forms = {0}, points = {0};
+    variant_list none = {0};
     for (int32_t i = 0; i < device->n_points; i++)
         if (strcmp(device->points[i].what, HW_TURN) != 0)
             fs_push(arena, &points, device->points[i]);
-    list_forms(samples, n, arena, &forms);
+    list_forms(samples, n, arena, &forms, &none);
     take_turn(&forms, group, arena, &points);
     device->points = points.at;
     device->n_points = points.n;
@@ -330,7 +381,8 @@ void exec_probe_take(hw_sample *samples, int32_t n, hw_group *group,
 {
     hw_device *device = &group->device;
     point_list forms = {0}, curves = {0};
-    list_forms(samples, n, arena, &forms);
+    variant_list variants = {0};
+    list_forms(samples, n, arena, &forms, &variants);
     for (int32_t i = 0; i < forms.n; i++)
         if (!is_collective(&forms.at[i])) /* which bytes tell all of */
             fs_push(arena, &curves, forms.at[i]);
@@ -354,6 +406,8 @@ void exec_probe_take(hw_sample *samples, int32_t n, hw_group *group,
     take_firing(&forms, group, arena, &curves);
     device->points = curves.at;
     device->n_points = curves.n;
+    device->variants = variants.at;
+    device->n_variants = variants.n;
     group->memory.name = "memory";
     group->memory.latency_s = device->launch_s;
     group->memory.bandwidth_bps = device->memory_bps / 2; /* read and written */
@@ -384,16 +438,17 @@ static int64_t moved_bytes(const plan_box_step *step)
     return step->bytes_in > step->bytes_out ? step->bytes_in : step->bytes_out;
 }
 
-static void add_collective(const plan *p, const plan_task *task, double seconds,
-                           int32_t pass, fs_arena *arena, exec_samples *list)
+static void add_collective(const exec_ran *ran, const plan_task *task,
+                           double seconds, fs_arena *arena, exec_samples *list)
 {
-    const int32_t ranks = plan_comm_size(p, &p->comms[task->comm]);
+    const int32_t ranks =
+        plan_comm_size(ran->plan, &ran->plan->comms[task->comm]);
     const int64_t bytes = moved_bytes(&task->box);
     const hw_sample sample = {
         .what = fs_printf(arena, "%s/%d", plan_box_name(task->box.kind), ranks),
         .form = fs_mix((uint64_t)bytes + 1),
         .work = (double)bytes,
-        .pass = pass,
+        .pass = ran->pass,
         .in_step = true,
         .seconds = seconds,
         .count = 1};
@@ -401,39 +456,38 @@ static void add_collective(const plan *p, const plan_task *task, double seconds,
         add_sample(arena, list, sample);
 }
 
-static void add_compute(const ir_graph *graph, const plan *p,
-                        const plan_role *role, const plan_task *task,
-                        double seconds, int32_t pass, fs_arena *arena,
+static void add_compute(const exec_ran *ran, const plan_role *role,
+                        const plan_task *task, double seconds, fs_arena *arena,
                         exec_samples *list)
 {
-    const plan_stage *stage = &p->strategy->stages[plan_task_stage(role, task)];
-    const exec_probe_piece piece = {graph, task->node,
-                                    p->strategy->sig[task->node], stage->mesh};
+    const exec_probe_piece piece =
+        exec_task_piece(ran->graph, ran->plan, role, task);
     hw_sample sample;
     if (!exec_piece_sample(&piece, &sample))
         return;
-    sample.pass = pass;
+    exec_chosen_by by;
+    sample.variant = exec_variant_of(ran->figures, &piece, &by);
+    sample.pass = ran->pass;
     sample.in_step = true;
     sample.seconds = seconds;
     sample.count = 1;
     add_sample(arena, list, sample);
 }
 
-void exec_list_samples(const ir_graph *graph, const plan *p,
-                       const plan_timing *measured, int32_t pass,
-                       fs_arena *arena, hw_sample **out, int32_t *n)
+void exec_list_samples(const exec_ran *ran, fs_arena *arena, hw_sample **out,
+                       int32_t *n)
 {
     exec_samples list = {0};
-    for (int32_t r = 0; r < p->n_roles; r++) {
-        const plan_role *role = &p->roles[r];
+    for (int32_t r = 0; r < ran->plan->n_roles; r++) {
+        const plan_role *role = &ran->plan->roles[r];
         for (int32_t t = 0; t < role->n_tasks; t++) {
             const plan_task *task = &role->tasks[t];
-            const double seconds = measured->demand[r][t].total_s;
+            const double seconds = ran->measured->demand[r][t].total_s;
             if (task->kind == PLAN_COMPUTE)
-                add_compute(graph, p, role, task, seconds, pass, arena, &list);
+                add_compute(ran, role, task, seconds, arena, &list);
             else if (task->kind == PLAN_BOX &&
                      plan_box_is_collective(task->box.kind))
-                add_collective(p, task, seconds, pass, arena, &list);
+                add_collective(ran, task, seconds, arena, &list);
         }
     }
     *out = list.at;

@@ -1,5 +1,6 @@
 #include "config.h"
 #include "exec/rank.h"
+#include "exec/variants.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -78,6 +79,18 @@ static void shape_compute(exec_rank *rank, exec_task *t)
     set_values(rank, node, t);
 }
 
+static fs_status choose_kernel(const exec_rank *rank, exec_task *t, fs_err *err)
+{
+    const char *kernels = kernels_of(rank);
+    const int32_t node = t->task->node;
+    const exec_probe_piece piece = {
+        rank->graph, node, rank->plan->strategy->sig[node], *rank->mesh};
+    if (strcmp(kernels, "auto") != 0)
+        return kernel_choose(&t->call, kernels, err, &t->kernel, &t->state);
+    return exec_choose_kernel(rank->options->figures, &piece, &t->call, err,
+                              &t->kernel, &t->state);
+}
+
 static fs_status prepare_compute(exec_rank *rank, exec_task *t, fs_err *err)
 {
     const ir_node *node = t->call.node;
@@ -85,8 +98,7 @@ static fs_status prepare_compute(exec_rank *rank, exec_task *t, fs_err *err)
     t->output = exec_rank_output_of(rank, node);
     if (node->op == IR_OP_output)
         return FS_OK;
-    FS_TRY(
-        kernel_choose(&t->call, kernels_of(rank), err, &t->kernel, &t->state));
+    FS_TRY(choose_kernel(rank, t, err));
     int64_t need = t->kernel->scratch ? t->kernel->scratch(&t->call) : 0;
     if (need > t->task->scratch_bytes)
         return fs_fail(err, FS_FAULT,

@@ -160,6 +160,14 @@ static int compare_points(const void *a, const void *b)
     return (p->work > q->work) - (p->work < q->work);
 }
 
+static void sort_device(hw_device *device)
+{
+    if (device->n_points > 1)
+        qsort(device->points, (size_t)device->n_points, sizeof *device->points,
+              compare_points);
+    hw_variants_sort(device);
+}
+
 void hw_cluster_finish(hw_cluster *cluster)
 {
     cluster->n_devices = cluster->n_nodes = 0;
@@ -167,9 +175,7 @@ void hw_cluster_finish(hw_cluster *cluster)
         hw_group *group = &cluster->groups[g];
         cluster->n_nodes += group->nodes;
         cluster->n_devices += group->nodes * group->devices_per_node;
-        if (group->device.n_points > 1)
-            qsort(group->device.points, (size_t)group->device.n_points,
-                  sizeof *group->device.points, compare_points);
+        sort_device(&group->device);
     }
     json_t *figures = hw_cluster_json(cluster, true);
     char *text = json_dumps(figures, JSON_COMPACT | JSON_REAL_PRECISION(17));

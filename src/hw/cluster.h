@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "hw/variants.h"
 #include "hw/wiring.h"
 
 /* A measured cost: an op (by its name, or its class when the name has no
@@ -48,6 +49,8 @@ typedef struct hw_device {
     const char *price_source; /* where that is from, and when; NULL */
     hw_point *points;         /* sorted by what, then work; may be empty */
     int32_t n_points;
+    hw_variant *variants; /* sorted by what, then form, then seconds */
+    int32_t n_variants;
 } hw_device;
 
 /* A run of equal nodes. Devices are numbered node by node, group by group. */

@@ -111,6 +111,8 @@ static fs_status read_hex(const fs_json *in, const char *key, fs_err *err,
     return FS_OK;
 }
 
+enum { MOST_POINTS = 100000 }; /* of a device, and variants likewise */
+
 static fs_status read_point(const fs_json *list, size_t i, fs_arena *arena,
                             fs_err *err, hw_point *out)
 {
@@ -140,14 +142,54 @@ static fs_status read_points(const fs_json *in, fs_arena *arena, fs_err *err,
         return FS_OK;
     FS_TRY(fs_json_array(in, "points", err, &list));
     size_t n = json_array_size(list.value);
-    if (n > 100000)
-        return fs_fail(err, FS_INVALID,
-                       "%s: %s has %zu points, more than 100000", in->file,
-                       list.where, n);
+    if (n > MOST_POINTS)
+        return fs_fail(err, FS_INVALID, "%s: %s has %zu points, more than %d",
+                       in->file, list.where, n, MOST_POINTS);
     out->points = fs_new(arena, hw_point, n);
     for (size_t i = 0; i < n; i++)
         FS_TRY(read_point(&list, i, arena, err, &out->points[i]));
     out->n_points = (int32_t)n;
+    return FS_OK;
+}
+
+static fs_status read_variant(const fs_json *list, size_t i, fs_arena *arena,
+                              fs_err *err, hw_variant *out)
+{
+    static const char *const keys[] = {"what",  "name",    "form",
+                                       "work",  "seconds", "deviation_s",
+                                       "count", NULL};
+    fs_json one;
+    int64_t count;
+    FS_TRY(fs_json_item(list, i, err, &one));
+    FS_TRY(fs_json_keys(&one, keys, err));
+    FS_TRY(fs_json_strdup(&one, "what", arena, err, &out->what));
+    FS_TRY(fs_json_strdup(&one, "name", arena, err, &out->name));
+    FS_TRY(read_hex(&one, "form", err, &out->form));
+    if (!out->form)
+        return fs_json_fail(&one, "form", err, "is missing");
+    FS_TRY(read_figure(&one, "work", &point_work, err, &out->work));
+    FS_TRY(read_figure(&one, "seconds", &point_s, err, &out->seconds));
+    FS_TRY(read_figure(&one, "deviation_s", &wait_s, err, &out->deviation_s));
+    FS_TRY(fs_json_int(&one, "count", 0, INT32_MAX, err, &count));
+    out->count = (int32_t)count;
+    return FS_OK;
+}
+
+static fs_status read_variants(const fs_json *in, fs_arena *arena, fs_err *err,
+                               hw_device *out)
+{
+    fs_json list;
+    if (!fs_json_has(in, "variants"))
+        return FS_OK;
+    FS_TRY(fs_json_array(in, "variants", err, &list));
+    const size_t n = json_array_size(list.value);
+    if (n > MOST_POINTS)
+        return fs_fail(err, FS_INVALID, "%s: %s has %zu variants, more than %d",
+                       in->file, list.where, n, MOST_POINTS);
+    out->variants = fs_new(arena, hw_variant, n);
+    for (size_t i = 0; i < n; i++)
+        FS_TRY(read_variant(&list, i, arena, err, &out->variants[i]));
+    out->n_variants = (int32_t)n;
     return FS_OK;
 }
 
@@ -175,15 +217,29 @@ static fs_status read_tiles(const fs_json *in, fs_err *err, hw_device *out)
 fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                          hw_device *out)
 {
-    static const char *const keys[] = {
-        "name",       "memory_bytes",      "memory_bps",
-        "fp32_flops", "tf32_flops",        "bf16_flops",
-        "fp16_flops", "matmul_efficiency", "launch_s",
-        "source",     "memory_efficiency", "points",
-        "usd_per_h",  "price_source",      "units",
-        "ramp_depth", "fp32_efficiency",   "overlap_slowdown",
-        "uses_tf32",  "reduce_efficiency", "unaligned_efficiency",
-        NULL};
+    static const char *const keys[] = {"name",
+                                       "memory_bytes",
+                                       "memory_bps",
+                                       "fp32_flops",
+                                       "tf32_flops",
+                                       "bf16_flops",
+                                       "fp16_flops",
+                                       "matmul_efficiency",
+                                       "launch_s",
+                                       "source",
+                                       "memory_efficiency",
+                                       "points",
+                                       "usd_per_h",
+                                       "price_source",
+                                       "units",
+                                       "ramp_depth",
+                                       "fp32_efficiency",
+                                       "overlap_slowdown",
+                                       "uses_tf32",
+                                       "reduce_efficiency",
+                                       "unaligned_efficiency",
+                                       "variants",
+                                       NULL};
     fs_json dev;
     FS_TRY(fs_json_object(in, "device", err, &dev));
     FS_TRY(fs_json_keys(&dev, keys, err));
@@ -230,6 +286,7 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                        "%s: %s has no peak: one of fp32_flops, tf32_flops, "
                        "bf16_flops, fp16_flops must be above 0",
                        in->file, dev.where);
+    FS_TRY(read_variants(&dev, arena, err, out));
     return read_points(&dev, arena, err, out);
 }
 
@@ -455,6 +512,29 @@ static json_t *point_json(const hw_point *point)
     return out;
 }
 
+static json_t *variant_json(const hw_variant *variant)
+{
+    json_t *out = json_object();
+    char form[17];
+    fs_hex(variant->form, form);
+    fs_json_set_text(out, "what", variant->what);
+    fs_json_set_text(out, "name", variant->name);
+    fs_json_set_text(out, "form", form);
+    fs_json_set_real(out, "work", variant->work);
+    fs_json_set_real(out, "seconds", variant->seconds);
+    fs_json_set_real(out, "deviation_s", variant->deviation_s);
+    fs_json_set_int(out, "count", variant->count);
+    return out;
+}
+
+static json_t *variants_json(const hw_device *device)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < device->n_variants; i++)
+        json_array_append_new(list, variant_json(&device->variants[i]));
+    return list;
+}
+
 static json_t *device_json(const hw_device *device, bool figures)
 {
     json_t *out = json_object(), *points = json_array();
@@ -493,6 +573,8 @@ static json_t *device_json(const hw_device *device, bool figures)
     for (int32_t i = 0; i < device->n_points; i++)
         json_array_append_new(points, point_json(&device->points[i]));
     json_object_set_new(out, "points", points);
+    if (device->n_variants)
+        json_object_set_new(out, "variants", variants_json(device));
     return out;
 }
 

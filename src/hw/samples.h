@@ -11,9 +11,11 @@
 typedef struct hw_sample {
     const char *what; /* an op; a collective and its ranks ("all-reduce/8"), of
                          which work is the bytes of the whole tensor on each */
-    uint64_t form;    /* ir_node_form of what was measured; of a collective's
-                         bytes */
-    double work;      /* as hw_point's */
+    const char *variant; /* of several kernels the one; NULL: there is one, or
+                            nobody says */
+    uint64_t form;       /* ir_node_form of what was measured; of a collective's
+                            bytes */
+    double work;         /* as hw_point's */
     int32_t pass;
     bool in_step;   /* of a run, among the step's other tasks; else alone, over
                        and over */

@@ -15,6 +15,13 @@ static channels channels_of(const ir_shape *shape)
                       kernel_span(shape, 2, shape->rank)};
 }
 
+enum { SHORT_ROW = 16, RUN = 256 /* elements on the stack */ };
+
+static bool has_short_rows(const channels *d)
+{
+    return d->s > 0 && d->s < SHORT_ROW;
+}
+
 #include "kernels/real_f32.h"
 #include "kernels/cpu_batch_norm.inc"
 

@@ -31,6 +31,14 @@ const kernel *const *kernel_variants(ir_op_kind op, int32_t *n)
     return row;
 }
 
+const kernel *const *kernel_candidates(const kernel_call *shapes, int32_t *n)
+{
+    const kernel *const *row = kernel_variants(shapes->node->op, n);
+    if (kernel_has_blocked(shapes) || kernel_is_narrow(shapes))
+        *n = 0;
+    return row;
+}
+
 const kernel *kernel_reference(ir_op_kind op)
 {
     int32_t n;

@@ -71,6 +71,9 @@ typedef struct kernel {
 /* Variants of an op, best first, reference last; n_out may be 0 for ops
  * without a kernel (sources, views). */
 const kernel *const *kernel_variants(ir_op_kind op, int32_t *n);
+/* Those that a call may be given one of, by its name: none where the layouts of
+ * its arguments or 16-bit floats leave no choice. Not all may take it. */
+const kernel *const *kernel_candidates(const kernel_call *shapes, int32_t *n);
 /* The first variant that takes these shapes and whose name is `variant`
  * ("auto": any); 16-bit floats that no variant takes are widened around the one
  * that it names (widened.h). Fills *state (NULL when it keeps none). FS_INVALID

@@ -18,7 +18,8 @@ enum {
 };
 
 static const char *const migrations[STORE_SCHEMA_VERSION] = {
-    store_schema_1, store_schema_2, store_schema_3, store_schema_4};
+    store_schema_1, store_schema_2, store_schema_3, store_schema_4,
+    store_schema_5};
 
 fs_status store_sql_fault(const store_db *db, const char *doing, fs_err *err)
 {

@@ -29,9 +29,10 @@ static fs_status write_samples(store_db *db, sqlite3_stmt *statement,
     store_now(now);
     for (int32_t i = 0; i < rows->n; i++) {
         const store_sample *s = &rows->at[i];
-        store_bind(statement, "xtxtirrit", rows->fingerprint, s->what, s->form,
-                   s->in_step ? "step" : "alone", (int64_t)s->pass, s->work,
-                   s->seconds, (int64_t)s->count, now);
+        store_bind(statement, "xtxttirrit", rows->fingerprint, s->what, s->form,
+                   s->variant ? s->variant : "", s->in_step ? "step" : "alone",
+                   (int64_t)s->pass, s->work, s->seconds, (int64_t)s->count,
+                   now);
         FS_TRY(store_step(db, statement, err));
     }
     return FS_OK;
@@ -42,13 +43,14 @@ fs_status store_samples(store_db *db, uint64_t fingerprint,
 {
     const sample_rows rows = {fingerprint, samples, n};
     return store_in_transaction(
-        db, "INSERT OR REPLACE INTO samples VALUES(?,?,?,?,?,?,?,?,?)",
+        db, "INSERT OR REPLACE INTO samples VALUES(?,?,?,?,?,?,?,?,?,?)",
         write_samples, &rows, 0, err);
 }
 
 static store_sample sample_of_row(sqlite3_stmt *row, fs_arena *arena)
 {
     const char *form = (const char *)sqlite3_column_text(row, 1);
+    const char *variant = (const char *)sqlite3_column_text(row, 7);
     return (store_sample){
         .what = fs_strdup(arena, (const char *)sqlite3_column_text(row, 0)),
         .form = strtoull(form ? form : "0", NULL, 16),
@@ -58,6 +60,7 @@ static store_sample sample_of_row(sqlite3_stmt *row, fs_arena *arena)
         .count = sqlite3_column_int(row, 5),
         .in_step =
             strcmp((const char *)sqlite3_column_text(row, 6), "step") == 0,
+        .variant = variant && variant[0] ? fs_strdup(arena, variant) : NULL,
     };
 }
 
@@ -68,9 +71,10 @@ fs_status store_samples_read(store_db *db, uint64_t fingerprint,
     FS_VEC(store_sample) rows = {0};
     sqlite3_stmt *statement;
     FS_TRY(store_prepare(db,
-                         "SELECT what, form, pass, work, seconds, count, place"
+                         "SELECT what, form, pass, work, seconds, count, place,"
+                         " variant"
                          " FROM samples WHERE fingerprint=?"
-                         " ORDER BY what, form, place, pass",
+                         " ORDER BY what, form, variant, place, pass",
                          err, &statement));
     store_bind(statement, "x", fingerprint);
     int got;

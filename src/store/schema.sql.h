@@ -85,4 +85,28 @@ static const char store_schema_4[] =
     "  sum(count) AS count, max(measured) AS measured"
     " FROM samples GROUP BY fingerprint, what, form, place;";
 
+/* Of ops with several kernels, which one it was. */
+static const char store_schema_5[] =
+    "DROP VIEW points;"
+    "ALTER TABLE samples RENAME TO samples_4;"
+    "CREATE TABLE samples ("
+    " fingerprint TEXT NOT NULL REFERENCES machines(fingerprint)"
+    "  ON DELETE CASCADE,"
+    " what TEXT NOT NULL, form TEXT NOT NULL,"
+    " variant TEXT NOT NULL," /* '': there is one, or nobody says */
+    " place TEXT NOT NULL, pass INTEGER NOT NULL, work REAL NOT NULL,"
+    " seconds REAL NOT NULL, count INTEGER NOT NULL, measured TEXT NOT NULL,"
+    " PRIMARY KEY(fingerprint, what, form, variant, place, pass))"
+    " WITHOUT ROWID;"
+    "INSERT INTO samples SELECT fingerprint, what, form, '', place, pass, work,"
+    "  seconds, count, measured FROM samples_4;"
+    "DROP TABLE samples_4;"
+    "CREATE VIEW points AS"
+    " SELECT fingerprint, what, form, variant, place, work,"
+    "  avg(seconds) AS mean_s,"
+    "  sqrt(max(0, avg(seconds * seconds) - avg(seconds) * avg(seconds)))"
+    "   AS deviation_s,"
+    "  sum(count) AS count, max(measured) AS measured"
+    " FROM samples GROUP BY fingerprint, what, form, variant, place;";
+
 #endif

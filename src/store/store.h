@@ -5,7 +5,7 @@
 
 #include "plan/timing.h"
 
-enum { STORE_SCHEMA_VERSION = 4 };
+enum { STORE_SCHEMA_VERSION = 5 };
 
 typedef struct store_db store_db;
 /* Opens or creates. A locked file (after 10 s), one of a newer schema, or one
@@ -90,7 +90,7 @@ fs_status store_residuals(store_db *db, int64_t run, const store_residual *rows,
 /* What was measured of a machine, by its fingerprint: samples are kept as they
  * come, so that measuring can be broken off and taken up again. */
 typedef struct store_sample {
-    const char *what;
+    const char *what, *variant; /* of several kernels the one; NULL */
     uint64_t form;
     bool in_step; /* measured within one; else alone */
     int32_t pass, count;
