@@ -3,7 +3,7 @@
 
     bench_exec.py SOURCES BUILD
 
-BENCH_EXEC: which parts (all): torch matmul act overlap. BENCH_NETWORKS: a pattern of
+BENCH_EXEC: which parts (all): torch matmul act handover idle overlap. BENCH_NETWORKS: a pattern of
 the networks of `torch`. BENCH_ROUNDS: how often each is measured in turn (3).
 BENCH_TORCH: the Python that has PyTorch (BUILD/bench-torch/bin/python, else
 python3); what is missing is said with how to install it, and left out.
@@ -257,7 +257,7 @@ def matmul(b):
 # ---- acts ----
 
 # What fires a task, by file; the kernel, the data and waiting are not of it.
-OF_ACTS = (r"src/(exec/(run|rank|alone|loader|stop)|"
+OF_ACTS = (r"src/(exec/(run|rank|alone|loader|parker|stop)|"
            r"plan/(actor|actor_\w+|places)|base/ticker)\.[ch]")
 OF_MESSAGES = r"src/plan/(actor|actor_\w+|places)\.[ch]"
 
@@ -313,6 +313,66 @@ def act(b):
            "of the clock around them; the middle of several turns.")
 
 
+# ---- threads ----
+
+MOST_HANDOVER_NS = 600
+
+
+def handover(b):
+    told = subprocess.run(
+        [f"{b.build}/tests/bench_exec", "handover"], check=True,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    cold_there, cold_back, there, back, wake = map(float, told.split())
+    rows = [["to the loader's thread", there, cold_there],
+            ["back to the polling thread", back, cold_back]]
+    b.show("Handing a job over", "handover",
+           v.table(["medians", "while it spins, ns", "when it sleeps, ns",
+                    f"spinning <= {MOST_HANDOVER_NS}"],
+                   [[what, f"{hot:.0f}", f"{cold:.0f}",
+                     "holds" if hot <= MOST_HANDOVER_NS else "FAILS"]
+                    for what, hot, cold in rows]) +
+           "\n\n20,000 jobs one upon the other, 300 that find the thread "
+           f"asleep. It spins as long as waking it has taken: {wake:.0f} ns "
+           "by its own measure.")
+
+
+MOST_IDLE = 0.03
+
+
+def idle(b):
+    """Ranks that do nothing but wait, on cores of their own and on one."""
+    mpirun = os.environ.get("MPIRUN", "mpirun")
+    one_core = str(min(os.sched_getaffinity(0)))
+    rows = []
+    for load_ms, steps in ((1, 400), (10, 80), (50, 16)):
+        words = [f"{b.build}/tests/bench_idle", str(load_ms), str(steps)]
+        for name, before in (
+                ("loader", []),
+                ("message", [mpirun, "-n", "2"]),
+                ("message, cores shared",
+                 ["taskset", "-c", one_core, mpirun, "-n", "2", "--bind-to",
+                  "none"])):
+            told = subprocess.run(
+                before + words, check=True, stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL, text=True, timeout=100,
+                env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}).stdout
+            _, wall, cpu, late, wake = map(
+                float, max(told.splitlines()).split())
+            rows.append([name, load_ms, f"{100 * cpu / wall:.1f}",
+                         f"{1e6 * late:.0f}",
+                         f"{1e6 * wake:.0f}",
+                         "holds" if cpu <= MOST_IDLE * wall else "FAILS"])
+    b.show("Ranks that wait", "idle",
+           v.table(["for", "ms", "of a core, %", "late, us", "a wake, us",
+                    f"<= {100 * MOST_IDLE:.0f} %"], rows) +
+           "\n\nA rank whose steps are a few small products and whose data "
+           "takes so long to load; or the second of two stages, whose first "
+           "loads. Late: the median step less that time, work included, or "
+           "from when a message is sent, so long after the last, to when it "
+           "is seen. A wake: by the rank's own measure.")
+
+
 # ---- overlap ----
 
 LEAST_OVERLAP = 0.9
@@ -361,7 +421,8 @@ def overlap(b):
            "Limit: 1 - what bare sockets lose / the all-reduce.")
 
 
-PARTS = {"torch": torch, "matmul": matmul, "act": act, "overlap": overlap}
+PARTS = {"torch": torch, "matmul": matmul, "act": act, "handover": handover,
+         "idle": idle, "overlap": overlap}
 
 
 def processor():

@@ -45,6 +45,7 @@ static void run_rank(exec_world *world, void *ctx)
                                   .seed = 3,
                                   .choice = &r->choice,
                                   .stall_s = 20,
+                                  .checks = true,
                                   .n_fetch = r->n_weights,
                                   .fetch = r->weights,
                                   .fetched = fetched};

@@ -70,6 +70,8 @@ typedef struct exec_options {
                            0: 30 */
     bool keep_process;  /* a fault of a lone rank is returned (FS_FAULT);
                            else it ends the process */
+    bool checks;        /* after each act, that no stream sleeps which may go
+                           on; else now and then */
     bool stop_early;    /* end soon after a loss that is not finite: no
                            trace then, and nothing may be fetched */
     plan_trace *trace;  /* events of the last step, or NULL: all ranks' on

@@ -295,6 +295,7 @@ static void lay_out_firing(exec_rank *rank, int32_t task)
     const plan_task *p = t->task;
     t->runs = p->kind == PLAN_COMPUTE;
     t->meets = p->comm >= 0 || p->channel >= 0;
+    t->wakes = plan_actor_wakes_of(rank->actors, task);
     for (int32_t i = 0; i < rank->n_captures; i++)
         t->captured |= rank->captures[i].task == task;
     if (!t->kernel)

@@ -8,6 +8,7 @@
 #include "exec/loader.h"
 #include "exec/transfer.h"
 #include "kernels/kernel.h"
+#include "plan/actor_wakes.h"
 
 enum { EXEC_SAMPLES = 32 };
 
@@ -32,6 +33,7 @@ typedef struct exec_task {
     bool captured; /* some capture is of what it makes */
     bool meets;    /* others: a collective, a move */
     bool runs;     /* a kernel, here and now */
+    plan_actor_wakes wakes;
     /* COMPUTE */
     const kernel *kernel; /* NULL: the task moves nothing (an output) */
     void *state;
@@ -91,8 +93,8 @@ typedef struct exec_rank {
     exec_flight *flight; /* [role->n_streams] */
     exec_alone alone;
     fs_ticker clock;
-    /* Streams, bit s mod 64: to which something has happened since they could
-     * not go on, or with a transfer in flight; with one; with a load. */
+    /* Streams (plan_stream_bit): to which something has happened since they
+     * could not go on; with a transfer in flight; with a load. */
     uint64_t awake, moving, loading;
     uint64_t all_awake;
     int64_t rested_ns; /* when transfers were looked after the last time */

@@ -3,7 +3,8 @@ src_plan_libfs_plan_a_SOURCES =
 src_plan_libfs_plan_a_SOURCES += src/plan/actor.c src/plan/actor.h \
   src/plan/actor_parts.h src/plan/actor_chain.c src/plan/actor_chain.h \
   src/plan/actor_chain_make.c src/plan/actor_chain_parts.h \
-  src/plan/actor_order.c src/plan/actor_repeat.c \
+  src/plan/actor_order.c src/plan/actor_repeat.c src/plan/actor_wakes.c \
+  src/plan/actor_wakes.h \
   src/plan/actor_repeat.h src/plan/pace.h \
   src/plan/places.c src/plan/places.h \
   src/plan/in_turn.c src/plan/in_turn.h \
