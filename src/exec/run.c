@@ -5,6 +5,7 @@
 #include "exec/rank.h"
 
 #include "base/clock.h"
+#include "exec/interleave.h"
 #include "exec/saver.h"
 #include "ir/element.h"
 
@@ -302,6 +303,7 @@ ALWAYS bool complete(exec_rank *rank, int32_t stream, exec_task *t,
         (exec_sample){flight->start_ns, now, flight->busy_ns, beside};
     if (step >= rank->wanted_step)
         saves = look_at_result(rank, stream, t, now);
+    exec_interleave_done(rank, stream);
     plan_actor_done(rank->actors, stream);
     if (saves)
         exec_saver_made(rank->saver, t->task, step);
@@ -379,6 +381,7 @@ ALWAYS void fire(exec_rank *rank, int32_t stream, exec_task *t)
 {
     exec_flight *flight = &rank->flight[stream];
     plan_actor_fire(rank->actors, stream);
+    exec_interleave_fired(rank, stream);
     flight->start_ns = fs_ticker_ns(&rank->clock);
     record_begin(flight);
     if (rank->actors->cursor[stream].step >= rank->wanted_step)
@@ -495,10 +498,12 @@ static bool serve_streams(exec_rank *rank)
 {
     bool moved = false;
     uint64_t left = rank->awake | rank->loading;
-    for (; left != 0; left &= left - 1)
-        for (int32_t s = __builtin_ctzll(left); s < rank->role->n_streams;
-             s += 64)
+    while (left != 0) {
+        const int bit = exec_interleave_stream(left);
+        left ^= UINT64_C(1) << bit;
+        for (int32_t s = bit; s < rank->role->n_streams; s += 64)
             moved |= serve_stream(rank, s);
+    }
     return moved;
 }
 
