@@ -52,6 +52,8 @@ void interleave_run(interleave *how, void (*run)(void *ctx), void *ctx);
 /* Says why with the seed, and ends the process. */
 void interleave_fail(const char *format, ...)
     __attribute__((noreturn, format(printf, 1, 2)));
+/* NULL, or why not: stacks of our own are no good under a sanitizer. */
+const char *interleave_refuses(void);
 /* Is one running? */
 bool interleave_active(void);
 

@@ -209,6 +209,8 @@ static void weak_store(const volatile void *at, uint64_t before, uint64_t value,
     p->stores[p->n++] = s;
 }
 
+#ifndef __SANITIZE_THREAD__ /* else they are its library's */
+
 #define LOADS(bits)                                                            \
     uint##bits##_t __tsan_atomic##bits##_load(                                 \
         const volatile uint##bits##_t *at, int order);                         \
@@ -289,6 +291,8 @@ ATOMICS(16)
 ATOMICS(32)
 ATOMICS(64)
 
+#endif
+
 /* ---- plain accesses ---- */
 
 static void look(const volatile void *at, size_t bytes, bool writes)
@@ -316,6 +320,8 @@ static void look(const volatile void *at, size_t bytes, bool writes)
         }
     }
 }
+
+#ifndef __SANITIZE_THREAD__
 
 #define ACCESS(name, bytes, writes)                                            \
     void __tsan_##name(void *at);                                              \
@@ -347,23 +353,22 @@ void __tsan_write_range(void *at, size_t bytes)
     look(at, bytes, true);
 }
 
-/* Of long ones the first bytes tell. */
-void interleave_look(const void *at, size_t bytes, bool writes)
+/* There are none in what is stepped; the model has none. */
+void __tsan_atomic_thread_fence(int order);
+void __tsan_atomic_thread_fence(int order)
 {
-    enum { MOST = 8 };
-    look(at, bytes < MOST ? bytes : MOST, writes);
+    if (interleave_weak())
+        interleave_fail("a fence of order %d", order);
 }
 
-void *__real_memcpy(void *to, const void *from, size_t n);
-void *__wrap_memcpy(void *to, const void *from, size_t n);
-void *__wrap_memcpy(void *to, const void *from, size_t n)
+void __tsan_atomic_signal_fence(int order);
+void __tsan_atomic_signal_fence(int order)
 {
-    interleave_look(from, n, false);
-    interleave_look(to, n, true);
-    return __real_memcpy(to, from, n);
+    (void)order;
 }
 
 /* clang calls these in the place of the library's. */
+void *__wrap_memcpy(void *to, const void *from, size_t n);
 void *__tsan_memcpy(void *to, const void *from, size_t n);
 void *__tsan_memcpy(void *to, const void *from, size_t n)
 {
@@ -396,4 +401,22 @@ void __tsan_func_entry(void *from)
 void __tsan_func_exit(void);
 void __tsan_func_exit(void)
 {
+}
+
+#endif
+
+/* Of long ones the first bytes tell. */
+void interleave_look(const void *at, size_t bytes, bool writes)
+{
+    enum { MOST = 8 };
+    look(at, bytes < MOST ? bytes : MOST, writes);
+}
+
+void *__real_memcpy(void *to, const void *from, size_t n);
+void *__wrap_memcpy(void *to, const void *from, size_t n);
+void *__wrap_memcpy(void *to, const void *from, size_t n)
+{
+    interleave_look(from, n, false);
+    interleave_look(to, n, true);
+    return __real_memcpy(to, from, n);
 }

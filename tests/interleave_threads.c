@@ -58,6 +58,15 @@ static struct {
     int32_t lowest;
 } is;
 
+const char *interleave_refuses(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return "a sanitizer keeps book of stacks itself";
+#else
+    return NULL;
+#endif
+}
+
 bool interleave_active(void)
 {
     return is.how != NULL;
