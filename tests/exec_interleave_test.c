@@ -154,6 +154,15 @@ static void draw_saving(trial *t)
     t->options.saving = &t->saves;
 }
 
+/* Kernels of what is a probability refuse what is none. */
+static bool may_diverge(const ir_graph *g)
+{
+    for (int32_t v = 0; v < g->nodes.n; v++)
+        if (strncmp(ir_op_table[g->nodes.at[v].op]->name, "bce", 3) == 0)
+            return false;
+    return true;
+}
+
 /* All that decides the bits beside the plan is drawn once. */
 static void draw_options(trial *t)
 {
@@ -169,7 +178,8 @@ static void draw_options(trial *t)
                        .stop_early = fs_rand_below(&seed, 3) == 0};
     t->t->rows[row]++;
     t->host_ranks = 1 + (int32_t)fs_rand_below(&seed, 4);
-    if (t->options.stop_early && fs_rand_below(&seed, 2)) {
+    if (t->options.stop_early && fs_rand_below(&seed, 2) &&
+        may_diverge(t->graph)) {
         t->tuning = (ir_train_options){.lr = 1e300,
                                        .weight_decay = NAN,
                                        .momentum = NAN,

@@ -84,7 +84,8 @@ void interleave_look(const void *at, size_t bytes, bool writes);
  * on: a message is copied early, late or when both ends look, and its ends see
  * that when it pleases them. */
 void interleave_link(exec_world *world);
-void interleave_link_reset(void);
+/* All that was sent has arrived, or the run fails. */
+void interleave_link_end(void);
 /* Something is on its way or has arrived unseen. */
 bool interleave_in_flight(void);
 

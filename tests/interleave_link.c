@@ -83,14 +83,18 @@ static void free_group(group *g)
     free(g);
 }
 
-void interleave_link_reset(void)
+void interleave_link_end(void)
 {
+    if (hub.waiting)
+        interleave_fail("a message from rank %d to %d, tag %d, is left behind",
+                        (int)hub.waiting->from, (int)hub.waiting->to,
+                        (int)hub.waiting->tag);
+    if (hub.flying)
+        interleave_fail("messages are left behind");
     for (group *g = hub.groups, *next; g; g = next) {
         next = g->next;
         free_group(g);
     }
-    if (hub.waiting || hub.flying)
-        printf("# messages of the run before were left behind\n");
     memset(&hub, 0, sizeof hub);
 }
 

@@ -411,10 +411,10 @@ void interleave_run(interleave *how, void (*run)(void *ctx), void *ctx)
         draw_style();
     }
     interleave_forget_memory();
-    interleave_link_reset();
     interleave_credit_reset();
     add_thread(run_first, &f);
     swapcontext(&is.home, &is.all[0].at);
+    interleave_link_end();
     is.how = NULL;
 }
 
@@ -699,6 +699,7 @@ WRAP(int, fsync, int file)
 /* What the system writes is looked at as what we write is. */
 WRAP(ssize_t, pread, int file, void *to, size_t n, off_t at)
 {
+    interleave_point();
     interleave_look(to, n, true);
     return __real_pread(file, to, n, at);
 }
