@@ -14,7 +14,8 @@ src_exec_libfs_exec_a_SOURCES = src/exec/exec.c src/exec/exec.h \
   src/exec/samples.h src/exec/samples.c src/exec/windows.c src/exec/view.c src/exec/decode.c src/exec/order.c \
   src/exec/reader.h src/exec/reader.c \
   src/exec/rank.c src/exec/rank.h \
-  src/exec/variables.c src/exec/layouts.c src/exec/variants.c src/exec/variants.h src/exec/run.c src/exec/losses.c src/exec/outputs.c src/exec/stop.c \
+  src/exec/variables.c src/exec/layouts.c src/exec/variants.c src/exec/variants.h \
+  src/exec/run.c src/exec/interleave.h src/exec/losses.c src/exec/outputs.c src/exec/stop.c \
   src/exec/shard.c src/exec/shard.h src/exec/safetensors.c src/exec/safetensors.h \
   src/exec/checkpoint.c src/exec/checkpoint.h src/exec/checkpoint_read.c \
   src/exec/saver.c src/exec/saver.h src/exec/saving.h src/exec/restore.c src/exec/weights.c src/exec/weights.h \
@@ -143,3 +144,63 @@ tests_exec_cuda_test_LDADD = $(exec_libs)
 check_PROGRAMS += tests/exec_recorder_test
 tests_exec_recorder_test_SOURCES = tests/exec_recorder_test.c tests/tap.h
 tests_exec_recorder_test_LDADD = $(exec_libs)
+
+# The runtime once more, as a test steps it (INTERLEAVINGS.md): its hooks, and a
+# call for every atomic. The library that the compiler means by that is not
+# linked; beside another sanitizer there are no such calls.
+check_LIBRARIES = tests/libfs_stepped.a tests/libfs_stepper.a
+tests_libfs_stepped_a_SOURCES = $(src_exec_libfs_exec_a_SOURCES)
+tests_libfs_stepped_a_CPPFLAGS = $(src_exec_libfs_exec_a_CPPFLAGS) -DFS_INTERLEAVE
+tests_libfs_stepped_a_CFLAGS = $(AM_CFLAGS) $(ATOMICS_CFLAGS)
+tests_libfs_stepper_a_SOURCES = tests/interleave.h tests/interleave_threads.c \
+  tests/interleave_atomics.c tests/interleave_link.c tests/interleave_credit.c
+tests_libfs_stepper_a_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) -DFS_INTERLEAVE
+stepped_libs = tests/libfs_stepped.a tests/libfs_stepper.a $(kernels_libs) $(plan_libs) $(MPI_LIBS) \
+  -lpthread -ldl
+stepped_wraps = pthread_create pthread_join pthread_mutex_init \
+  pthread_mutex_destroy pthread_mutex_lock pthread_mutex_unlock \
+  pthread_cond_init pthread_cond_destroy pthread_cond_wait \
+  pthread_cond_signal pthread_cond_broadcast pthread_barrier_init \
+  pthread_barrier_destroy pthread_barrier_wait sem_init sem_destroy sem_wait \
+  sem_timedwait sem_post sched_yield nanosleep fdatasync fsync clock_gettime \
+  free memcpy pread fs_ticker_tune exec_idle_wait plan_actor_has_all plan_actor_hold \
+  plan_actor_let_go
+stepped_ldflags = $(AM_LDFLAGS) $(addprefix -Wl$(comma)--wrap=,$(stepped_wraps))
+comma = ,
+
+# 200 interleavings in `make check`, 10,000 in `make interleave`.
+check_PROGRAMS += tests/exec_interleave_test
+tests_exec_interleave_test_SOURCES = tests/exec_interleave_test.c \
+  tests/equal.h tests/equal_cases.c tests/equal_graphs.c tests/equal_ops.c \
+  tests/equal_ops.h tests/equal_ops_move.c tests/equal_each.c $(op_cases) \
+  tests/equal_strategies.c tests/exec_plans.h tests/zoo_tiny.h tests/tap.h
+tests_exec_interleave_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_exec_interleave_test_LDFLAGS = $(stepped_ldflags)
+tests_exec_interleave_test_LDADD = $(zoo_libs) $(stepped_libs)
+# All interleavings of the ways in which threads hand work to each other.
+check_PROGRAMS += tests/exec_handover_test
+tests_exec_handover_test_SOURCES = tests/exec_handover_test.c tests/tap.h
+tests_exec_handover_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_exec_handover_test_CFLAGS = $(AM_CFLAGS) $(ATOMICS_CFLAGS)
+tests_exec_handover_test_LDFLAGS = $(stepped_ldflags)
+tests_exec_handover_test_LDADD = $(stepped_libs)
+.PHONY: interleave interleave-faults
+interleave: all tests/exec_interleave_test tests/exec_handover_test
+	@$(AM_TESTS_ENVIRONMENT) FS_LONG=1 tests/exec_handover_test && \
+	  FS_CASES=$${FS_CASES:-10000} tests/exec_interleave_test
+# What these find: lines of the runtime changed on purpose.
+interleave-faults: all tests/exec_interleave_test tests/exec_handover_test
+	@$(AM_TESTS_ENVIRONMENT) \
+	  PLANTED_CC='$(CC) $(DEFS) $(DEFAULT_INCLUDES) $(tests_libfs_stepped_a_CPPFLAGS) $(CPPFLAGS) $(tests_libfs_stepped_a_CFLAGS) $(CFLAGS)' \
+	  PLANTED_LD='$(CC) $(AM_CFLAGS) $(CFLAGS) $(stepped_ldflags) $(LDFLAGS)' \
+	  PLANTED_interleave='$(tests_exec_interleave_test_OBJECTS)' \
+	  PLANTED_handover='$(tests_exec_handover_test_OBJECTS)' \
+	  PLANTED_LIBS='$(zoo_libs) $(stepped_libs) $(LIBS)' \
+	  $(SHELL) $(srcdir)/tests/interleave_faults.sh
+EXTRA_DIST += tests/interleave_faults.sh tests/interleave_faults.tsv \
+  src/exec/INTERLEAVINGS.md
+# ThreadSanitizer, in a build of its own.
+.PHONY: tsan
+tsan:
+	@$(AM_TESTS_ENVIRONMENT) MAKE='$(bench_make)' $(SHELL) $(srcdir)/tests/tsan.sh
+EXTRA_DIST += tests/tsan.sh tests/tsan.supp

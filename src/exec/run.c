@@ -5,6 +5,7 @@
 #include "exec/rank.h"
 
 #include "base/clock.h"
+#include "exec/interleave.h"
 #include "exec/saver.h"
 #include "ir/element.h"
 
@@ -304,6 +305,7 @@ ALWAYS bool complete(exec_rank *rank, int32_t stream, exec_task *t,
     if (step >= rank->wanted_step)
         saves = look_at_result(rank, stream, t, now);
     rank->awake |= t->wakes.by[plan_actor_last_firing(rank->actors, stream)];
+    exec_interleave_done(rank, stream);
     plan_actor_done(rank->actors, stream);
     if (saves)
         exec_saver_made(rank->saver, t->task, step);
@@ -409,6 +411,7 @@ ALWAYS void fire(exec_rank *rank, int32_t stream, exec_task *t)
 {
     exec_flight *flight = &rank->flight[stream];
     plan_actor_fire(rank->actors, stream);
+    exec_interleave_fired(rank, stream);
     flight->start_ns = fs_ticker_ns(&rank->clock);
     record_begin(flight);
     if (rank->actors->cursor[stream].step >= rank->wanted_step)
@@ -547,8 +550,10 @@ static bool serve_streams(exec_rank *rank)
 {
     bool moved = false;
     uint64_t left = rank->awake | rank->moving | rank->loading;
-    for (; left != 0; left &= left - 1) {
-        moved |= serve_bit(rank, __builtin_ctzll(left));
+    while (left != 0) {
+        const int bit = exec_interleave_stream(left);
+        left ^= UINT64_C(1) << bit;
+        moved |= serve_bit(rank, bit);
         if (rank->options->checks)
             check_sleepers(rank);
     }
