@@ -11,7 +11,7 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/cmd_cluster.c src/cli/cmd_search.c src/cli/cmd_plan.c src/cli/cmd_sweep.c src/cli/tell_sweep.c src/cli/sweep_plan.c src/cli/sweep.h \
   src/cli/cmd_check.c src/cli/cmd_explain.c src/cli/explain.h src/cli/explain_next.c src/cli/explain_op.c src/cli/explain_stage.c src/cli/cmd_compare.c \
   src/cli/compare.h src/cli/compare_costs.c src/cli/compare_ops.c src/cli/cmd_sim.c src/cli/simulate.h src/cli/critical.c src/cli/what_if.c src/cli/sim_framework.c src/cli/sim_memory.c src/cli/goodput.c src/cli/disturbed.c \
-  src/cli/cmd_run.c src/cli/cmd_show.c src/cli/cmd_calibrate.c \
+  src/cli/cmd_run.c src/cli/job.c src/cli/job.h src/cli/cmd_show.c src/cli/cmd_calibrate.c \
   src/cli/conformance.h src/cli/conformance_train.c \
   src/cli/conformance_plan.c src/cli/conformance_infer.c src/cli/conformance_ops.c src/cli/cmd_conformance.c src/cli/cmd_runs.c \
   src/cli/validate.h src/cli/validate_columns.def src/cli/validate_row.h src/cli/validate_row.c src/cli/validate_options.c src/cli/validate_reader.h src/cli/validate_case.c \
