@@ -19,6 +19,7 @@ import statistics
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 import bench_sim
@@ -84,10 +85,11 @@ class Torch:
         words = [b.python, f"{b.source}/tests/bench_torch.py", model,
                  json.dumps(keys), str(batch), optimizer]
         env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
+        self.log = tempfile.TemporaryFile("w+")
         self.ranks = [subprocess.Popen(
             words + ([str(i), port] if n > 1 else []), env=env,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True) for i in range(n)]
+            stderr=self.log, text=True) for i in range(n)]
 
     def steps(self, threads, n):
         for rank in self.ranks:
@@ -95,7 +97,10 @@ class Torch:
             rank.stdin.flush()
         answers = [rank.stdout.readline() for rank in self.ranks]
         if not all(answers):
-            raise OSError("PyTorch ended")
+            self.close()
+            self.log.seek(0)
+            raise OSError("PyTorch ended: " + ([""] + [
+                line.strip() for line in self.log if line.strip()])[-1])
         return [max(map(float, one))
                 for one in zip(*(a.split() for a in answers))]
 
@@ -203,7 +208,11 @@ def torch(b):
     for network in NETWORKS:
         if not re.search(asked, network[0]):
             continue
-        took, least = one_network(b, network)
+        try:
+            took, least = one_network(b, network)
+        except (subprocess.CalledProcessError, OSError) as fault:
+            b.missing.append(f"{network[0]}: {fault}")
+            continue
         ours, theirs, ratio = ratio_of(took)
         ratios.append(ratio)
         rows.append([network[0], network[3], network[4]] +
@@ -211,13 +220,15 @@ def torch(b):
                      for t in took.values()] +
                     [ours, theirs, f"{ratio:.2f}", say_verdict(ratio, LEAST),
                      f"{min(least[k] for k in THEIRS) / min(least[k] for k in OURS):.2f}"])
+    if not rows:
+        return
     mean = math.exp(statistics.mean(map(math.log, ratios)))
     b.show("Training steps beside PyTorch", "torch",
            v.table(["network", "batch", "optimizer", "plan of search, ms",
                     "plan of dp 2, ms", "PyTorch 1 thread, ms",
                     "2 threads, ms", "DDP, ms", "ours", "its", "ratio",
                     f">= {LEAST}", "of the least steps"], rows) +
-           f"\n\nGeometric mean {mean:.2f} (at least {LEAST_MEAN}: "
+           f"\n\nGeometric mean of {len(rows)} networks {mean:.2f} (at least {LEAST_MEAN}: "
            f"{say_verdict(mean, LEAST_MEAN)}; goal {GOAL_MEAN}). PyTorch "
            f"{found.stdout.strip()}; ratios are its best by the better of our "
            "two, medians of rounds that take turns.")
@@ -349,9 +360,13 @@ PARTS = {"torch": torch, "matmul": matmul, "act": act, "overlap": overlap}
 def processor():
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as f:
-            return re.search(r"model name\s*: (.*)", f.read()).group(1)
+            told = f.read()
+        name = re.search(r"model name\s*: (.*)", told).group(1)
+        flags = re.search(r"flags\s*: (.*)", told).group(1).split()
     except (OSError, AttributeError):
         return "unknown processor"
+    return name + next((f" with {said}" for flag, said in (
+        ("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in flags), "")
 
 
 def main():

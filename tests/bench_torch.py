@@ -66,7 +66,7 @@ class Bert(nn.Module):
         super().__init__()
         h, self.k = k["hidden"], k
         self.tok, self.pos = nn.Embedding(k["vocab"], h), nn.Embedding(k["seq"], h)
-        self.type, self.norm = nn.Embedding(2, h), nn.LayerNorm(h, 1e-12)
+        self.kinds, self.norm = nn.Embedding(2, h), nn.LayerNorm(h, 1e-12)
         self.blocks = nn.Sequential(*(Block(k, False) for _ in range(k["layers"])))
         self.fc, self.words = nn.Linear(h, h), nn.LayerNorm(h, 1e-12)
         self.bias = nn.Parameter(torch.zeros(k["vocab"]))
@@ -78,7 +78,7 @@ class Bert(nn.Module):
                 torch.randint(self.k["vocab"], shape), torch.randint(2, shape[:1])]
 
     def forward(self, ids, types, labels, following):
-        x = self.tok(ids) + self.type(types) + self.pos.weight
+        x = self.tok(ids) + self.kinds(types) + self.pos.weight
         x = self.blocks(self.norm(x))
         y = self.words(F.gelu(self.fc(x)))
         y = F.linear(y, self.tok.weight, self.bias)

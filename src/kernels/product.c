@@ -21,15 +21,27 @@ enum {
     ALIGN = 64,
     SLACK = 16,
     GROUP = 8,
+    PAGE = 4096,
+    AHEAD = 12, /* terms */
     /* A panel of B of so many terms stays in the nearest cache; of all sets the
      * same, for the bits hang on it. */
     TERMS = 256
 };
 
-/* ---- eight by eight ---- */
+/* ---- squares that are turned ---- */
+
+#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+/* In each four of a and b, which lie in turn: the first two, the last two; the
+ * first pair, the last pair. */
+#define LOW4(at, n) at, at + (n), at + 1, at + (n) + 1
+#define HIGH4(at, n) at + 2, at + (n) + 2, at + 3, at + (n) + 3
+#define LOW22(at, n) at, at + 1, at + (n), at + (n) + 1
+#define HIGH22(at, n) at + 2, at + 3, at + (n) + 2, at + (n) + 3
+#define FOUR(at) at, at + 1, at + 2, at + 3
+#define QUARTERS(a, b, c, d) FOUR(a), FOUR(b), FOUR(c), FOUR(d)
 
 typedef float eight __attribute__((vector_size(32), aligned(4)));
-#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+typedef float sixteen __attribute__((vector_size(64), aligned(4)));
 
 /* Terms at .. at + 8 of all lines. The last lines first: those beyond the width
  * stand where the next term's first ones come. */
@@ -43,15 +55,15 @@ KERNEL_INLINE void turn_eight(float *restrict panel, int width,
             r[j] = *(const eight *)(line[i + j] + at);
         KERNEL_UNROLL
         for (int j = 0; j < 8; j += 2) {
-            s[j] = PICK(r[j], r[j + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-            s[j + 1] = PICK(r[j], r[j + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+            s[j] = PICK(r[j], r[j + 1], LOW4(0, 8), LOW4(4, 8));
+            s[j + 1] = PICK(r[j], r[j + 1], HIGH4(0, 8), HIGH4(4, 8));
         }
         KERNEL_UNROLL
-        for (int j = 0; j < 8; j += 4) {
-            t[j] = PICK(s[j], s[j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-            t[j + 1] = PICK(s[j], s[j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-            t[j + 2] = PICK(s[j + 1], s[j + 3], 0, 1, 8, 9, 4, 5, 12, 13);
-            t[j + 3] = PICK(s[j + 1], s[j + 3], 2, 3, 10, 11, 6, 7, 14, 15);
+        for (int j = 0; j < 8; j++) {
+            const eight one = s[j / 4 * 4 + j % 4 / 2];
+            const eight two = s[j / 4 * 4 + j % 4 / 2 + 2];
+            t[j] = j % 2 ? PICK(one, two, HIGH22(0, 8), HIGH22(4, 8))
+                         : PICK(one, two, LOW22(0, 8), LOW22(4, 8));
         }
         KERNEL_UNROLL
         for (int j = 0; j < 4; j++)
@@ -61,6 +73,50 @@ KERNEL_INLINE void turn_eight(float *restrict panel, int width,
         for (int j = 0; j < 4; j++)
             *(eight *)(panel + (j + 4) * width + i) =
                 PICK(t[j], t[j + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+
+/* The same of sixteen: fours within a quarter of a vector, then quarters. */
+KERNEL_INLINE void turn_sixteen(float *restrict panel, int width,
+                                const float *const *line, int64_t at)
+{
+    for (int i = (width - 1) / 16 * 16; i >= 0; i -= 16) {
+        sixteen r[16], s[16], t[16];
+        KERNEL_UNROLL
+        for (int j = 0; j < 16; j++)
+            r[j] = *(const sixteen *)(line[i + j] + at);
+        KERNEL_UNROLL
+        for (int j = 0; j < 16; j += 2) {
+            s[j] = PICK(r[j], r[j + 1], LOW4(0, 16), LOW4(4, 16), LOW4(8, 16),
+                        LOW4(12, 16));
+            s[j + 1] = PICK(r[j], r[j + 1], HIGH4(0, 16), HIGH4(4, 16),
+                            HIGH4(8, 16), HIGH4(12, 16));
+        }
+        /* Quarter q of t[4 g + c]: term 4 q + c of lines 4 g to 4 g + 3. */
+        KERNEL_UNROLL
+        for (int j = 0; j < 16; j++) {
+            const sixteen one = s[j / 4 * 4 + j % 4 / 2];
+            const sixteen two = s[j / 4 * 4 + j % 4 / 2 + 2];
+            t[j] = j % 2 ? PICK(one, two, HIGH22(0, 16), HIGH22(4, 16),
+                                HIGH22(8, 16), HIGH22(12, 16))
+                         : PICK(one, two, LOW22(0, 16), LOW22(4, 16),
+                                LOW22(8, 16), LOW22(12, 16));
+        }
+        /* r[4 h + c]: quarters h % 2 and h % 2 + 2 of two groups of lines. */
+        KERNEL_UNROLL
+        for (int j = 0; j < 16; j++) {
+            const sixteen one = t[j / 8 * 8 + j % 4];
+            const sixteen two = t[j / 8 * 8 + j % 4 + 4];
+            r[j] = j / 4 % 2 ? PICK(one, two, QUARTERS(4, 12, 20, 28))
+                             : PICK(one, two, QUARTERS(0, 8, 16, 24));
+        }
+        KERNEL_UNROLL
+        for (int j = 0; j < 16; j++) {
+            const sixteen one = r[j % 8], two = r[j % 8 + 8];
+            *(sixteen *)(panel + j * width + i) =
+                j / 8 ? PICK(one, two, QUARTERS(4, 12, 20, 28))
+                      : PICK(one, two, QUARTERS(0, 8, 16, 24));
+        }
     }
 }
 
@@ -104,8 +160,8 @@ static bool avx2_runs(void)
 #define TILES(set, rows_of, runs_of)                                           \
     {                                                                          \
         .name = #set, .rows = (rows_of), .columns = set##_columns,             \
-        .runs = (runs_of), .tile = set##_tile, .turn = set##_turn,             \
-        .copy = set##_copy                                                     \
+        .runs = (runs_of), .tile = set##_tile, .first = set##_first,           \
+        .turn = set##_turn, .copy = set##_copy                                 \
     }
 
 static const kernel_tiles tiles_table[] = {
@@ -207,18 +263,61 @@ static const float *place(const float *of, int64_t step, bool across,
     return across ? of + term * step + line : of + line * step + term;
 }
 
+/* Do tiles read lines as they lie, the first one keeping them as a panel? No
+ * processor fetches ahead where each term has a page of its own. */
+static bool lies_near(bool across, int64_t step)
+{
+    return across && step < PAGE / (int64_t)sizeof(float);
+}
+
+static bool rows_lie(const block *x)
+{
+    return lies_near(x->p->ta, x->p->a_step) && x->columns >= x->t->columns;
+}
+
+static bool columns_lie(const block *x)
+{
+    return lies_near(!x->p->tb, x->p->b_step) && x->p->m >= x->t->rows;
+}
+
+/* What no tile keeps, a panel that is not full among it. */
 static void pack_rows(const block *x)
 {
     const kernel_packed *p = x->p;
-    pack(x, x->a, x->t->rows, x->rows, p->ta,
-         place(p->a, p->a_step, p->ta, x->row, x->term), p->a_step);
+    const int64_t full = rows_lie(x) ? x->rows / x->t->rows * x->t->rows : 0;
+    pack(x, x->a + full * x->terms, x->t->rows, x->rows - full, p->ta,
+         place(p->a, p->a_step, p->ta, x->row + full, x->term), p->a_step);
 }
 
 static void pack_columns(const block *x)
 {
     const kernel_packed *p = x->p;
-    pack(x, x->b, x->t->columns, x->columns, !p->tb,
-         place(p->b, p->b_step, !p->tb, x->column, x->term), p->b_step);
+    const int width = x->t->columns;
+    const int64_t full = columns_lie(x) ? x->columns / width * width : 0;
+    pack(x, x->b + full * x->terms, width, x->columns - full, !p->tb,
+         place(p->b, p->b_step, !p->tb, x->column + full, x->term), p->b_step);
+}
+
+/* A whole tile at row i, column j of the block; the first to read lines that
+ * lie keeps them. */
+static void whole_tile(const block *x, int64_t i, int64_t j,
+                       const kernel_tile_end *end)
+{
+    const kernel_packed *p = x->p;
+    kernel_tile_side a = {.from = x->a + i * x->terms};
+    kernel_tile_side b = {.from = x->b + j * x->terms};
+    if (j == 0 && rows_lie(x))
+        a = (kernel_tile_side){
+            place(p->a, p->a_step, true, x->row + i, x->term), p->a_step,
+            x->a + i * x->terms};
+    if (x->row + i == 0 && columns_lie(x))
+        b = (kernel_tile_side){
+            place(p->b, p->b_step, true, x->column + j, x->term), p->b_step,
+            x->b + j * x->terms};
+    if (a.keep || b.keep)
+        x->t->first(x->terms, &a, &b, end);
+    else
+        x->t->tile(x->t->rows, x->terms, a.from, b.from, end);
 }
 
 /* A tile that reaches beyond the last column goes through `edge`. */
@@ -254,7 +353,9 @@ static void multiply_block(const block *x)
                 .step = p->c_step,
                 .adds = x->term > 0,
                 .bias = p->bias ? p->bias + column : NULL};
-            if (columns == t->columns)
+            if (rows == t->rows && columns == t->columns)
+                whole_tile(x, i, j, &end);
+            else if (columns == t->columns)
                 t->tile(rows, x->terms, a, b, &end);
             else
                 edge_tile(x, rows, columns, a, b, &end);

@@ -24,6 +24,15 @@ typedef struct kernel_packed {
     float *c;
 } kernel_packed;
 
+/* The lines of A, or columns of B, of a tile as they lie: those of a term
+ * together, terms `step` apart. keep: their panel, which is made on the way;
+ * NULL: `from` is a panel. */
+typedef struct kernel_tile_side {
+    const float *from;
+    int64_t step;
+    float *keep;
+} kernel_tile_side;
+
 /* What a tile starts from and where it goes: C's rows, `step` apart; `adds`:
  * to what stands there; else to `bias`, where there is one. */
 typedef struct kernel_tile_end {
@@ -43,6 +52,9 @@ typedef struct kernel_tiles {
     bool (*runs)(void); /* on this processor? NULL: on any */
     void (*tile)(int rows, int64_t terms, const float *a, const float *b,
                  const kernel_tile_end *end);
+    /* A whole tile that keeps a side or both. */
+    void (*first)(int64_t terms, const kernel_tile_side *a,
+                  const kernel_tile_side *b, const kernel_tile_end *end);
     /* One panel: `lines` are `step` apart, terms of each together. */
     void (*turn)(float *panel, int width, int lines, const float *from,
                  int64_t step, int64_t terms);
