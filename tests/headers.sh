@@ -4,7 +4,7 @@ set -u
 cd "$FS_SRCDIR" || exit 1
 n=0
 bad=0
-flags=$(pkg-config --cflags jansson sqlite3 hwloc libgvc ompi-c libmicrohttpd 2>/dev/null)
+flags=$(pkg-config --cflags jansson sqlite3 hwloc libgvc ompi-c 2>/dev/null)
 for header in src/*/*.h src/*/*/*.h; do
     n=$((n + 1))
     # shellcheck disable=SC2086 # flags and CC are lists of words
