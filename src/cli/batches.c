@@ -147,6 +147,17 @@ static bool count_fitting(const cli_batches *b, int64_t *samples)
     return r || *samples == b->served->batch;
 }
 
+/* Until when the first stage has to do with the last batch, about: of the time
+ * that m micro-batches take through all stages, its own m turns. A batch that
+ * departs sooner is computed no sooner, and less full. */
+static int64_t find_through(const cli_batches *b)
+{
+    const cli_served *s = b->served;
+    const double share = (double)s->m / (double)(s->m + s->depth - 1);
+    const journey *last = &b->away[(b->departed - 1) % b->box->n_slots];
+    return last->departed_ns + (int64_t)(1e9 * share * b->counts.batch_s);
+}
+
 /* When may the next batch depart? INT64_MAX: not by time alone. */
 static int64_t find_departure(const cli_batches *b)
 {
@@ -158,9 +169,12 @@ static int64_t find_departure(const cli_batches *b)
         return 0;
     if (away >= b->served->depth)
         return INT64_MAX;
-    return b->state == CLI_ENDS
-               ? 0
-               : b->first->came_ns + (int64_t)(b->options.linger_s * 1e9);
+    if (b->state == CLI_ENDS)
+        return 0;
+    const int64_t lingered =
+        b->first->came_ns + (int64_t)(b->options.linger_s * 1e9);
+    const int64_t through = away > 0 ? find_through(b) : 0;
+    return through > lingered ? through : lingered;
 }
 
 /* Room that no request takes is zero: ids of some row, numbers of no meaning,

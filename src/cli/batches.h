@@ -1,7 +1,7 @@
 /* Requests become batches: they wait in a queue with a bound, and leave it in
- * their order. A batch departs when no request more fits into it, or, while
- * ranks have nothing else to do, when its first request has waited for the
- * linger. While all stages of the plan are busy the next batch gathers. */
+ * their order. A batch departs when no request more fits into it, or, where the
+ * first stage of the plan has nothing else to do, when its first request has
+ * waited for the linger. While that stage is busy the next batch gathers. */
 #ifndef FS_CLI_BATCHES_H
 #define FS_CLI_BATCHES_H
 
