@@ -6,7 +6,12 @@
  *   bench_exec act STEPS     a plan of sums of one element runs; its acts and
  *                            messages of a step: "acts messages"
  *   bench_exec firing        what an act takes beyond its kernel, in ns; the
- *                            least of turns */
+ *                            middle of turns
+ *   bench_exec handover      what a job takes from the polling thread to the
+ *                            loader's, and back, in ns: medians "there back"
+ *                            of jobs for which the thread has to be woken, of
+ *                            jobs one upon the other; then what a wake takes by
+ *                            its own measure */
 #include "config.h"
 
 #include "exec/exec.h"
@@ -14,6 +19,8 @@
 #include "kernels/kernel.h"
 #include "plan/lower.h"
 
+#include "base/clock.h"
+#include "exec/loader.h"
 #include "exec/probe.h"
 #include "exec/world.h"
 
@@ -267,6 +274,72 @@ static void time_acts(void)
     printf("%.1f\n", took_s[TURNS / 2] * 1e9);
 }
 
+/* ---- from thread to thread ---- */
+
+static fs_status note_time(void *ctx, const char *name, int64_t sample,
+                           ir_dtype dtype, const ir_shape *local,
+                           const int64_t *offset, int32_t batch_axis, void *out,
+                           fs_err *err)
+{
+    (void)ctx, (void)name, (void)sample, (void)dtype, (void)local;
+    (void)offset, (void)batch_axis, (void)err;
+    *(int64_t *)out = fs_now_ns();
+    return FS_OK;
+}
+
+/* So that the thread does it. */
+static bool is_never_read(void *ctx, const char *name, int64_t sample)
+{
+    (void)ctx, (void)name, (void)sample;
+    return false;
+}
+
+static void hand_over(exec_loader *loader, exec_job *job, double *there_ns,
+                      double *back_ns)
+{
+    int64_t taken_ns;
+    job->out = &taken_ns;
+    const int64_t begin_ns = fs_now_ns();
+    exec_loader_submit(loader, job);
+    while (atomic_load_explicit(&job->state, memory_order_acquire) ==
+           EXEC_JOB_OPEN)
+        exec_relax();
+    *back_ns = (double)(fs_now_ns() - taken_ns);
+    *there_ns = (double)(taken_ns - begin_ns);
+}
+
+static void time_jobs(exec_loader *loader, int n, int64_t rest_ns)
+{
+    double *there = calloc((size_t)n, sizeof *there),
+           *back = calloc((size_t)n, sizeof *back);
+    const struct timespec rest = {0, rest_ns};
+    exec_job job = {.name = "x"};
+    for (int i = 0; there && back && i < n; i++) {
+        if (rest_ns > 0)
+            nanosleep(&rest, NULL);
+        hand_over(loader, &job, &there[i], &back[i]);
+    }
+    if (there && back) {
+        qsort(there, (size_t)n, sizeof *there, by_size);
+        qsort(back, (size_t)n, sizeof *back, by_size);
+        printf("%.0f %.0f ", there[n / 2], back[n / 2]);
+    }
+    free(there);
+    free(back);
+}
+
+static void time_hand_over(void)
+{
+    enum { HOT = 20000, COLD = 300, REST_NS = 3000000 };
+    exec_world alone = {.size = 1, .on_host = 1, .cores = exec_usable_cores()};
+    const exec_data data = {.fill = note_time, .ready = is_never_read};
+    exec_loader *loader = exec_loader_create(&alone, &data, 1);
+    time_jobs(loader, COLD, REST_NS);
+    time_jobs(loader, HOT, 0);
+    printf("%lld\n", (long long)exec_loader_wake_ns(loader));
+    exec_loader_destroy(loader);
+}
+
 int main(int argc, char **argv)
 {
     static const int64_t sizes[][2] = {
@@ -278,6 +351,10 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "firing") == 0) {
         time_acts();
+        return 0;
+    }
+    if (argc > 1 && strcmp(argv[1], "handover") == 0) {
+        time_hand_over();
         return 0;
     }
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)

@@ -3,7 +3,7 @@
 
     bench_exec.py SOURCES BUILD
 
-BENCH_EXEC: which parts (all): torch matmul act overlap. BENCH_NETWORKS: a pattern of
+BENCH_EXEC: which parts (all): torch matmul act handover idle overlap. BENCH_NETWORKS: a pattern of
 the networks of `torch`. BENCH_ROUNDS: how often each is measured in turn (3).
 BENCH_TORCH: the Python that has PyTorch (BUILD/bench-torch/bin/python, else
 python3); what is missing is said with how to install it, and left out.
@@ -257,7 +257,7 @@ def matmul(b):
 # ---- acts ----
 
 # What fires a task, by file; the kernel, the data and waiting are not of it.
-OF_ACTS = (r"src/(exec/(run|rank|alone|loader|stop)|"
+OF_ACTS = (r"src/(exec/(run|rank|alone|loader|parker|stop)|"
            r"plan/(actor|actor_\w+|places)|base/ticker)\.[ch]")
 OF_MESSAGES = r"src/plan/(actor|actor_\w+|places)\.[ch]"
 
@@ -313,11 +313,70 @@ def act(b):
            "of the clock around them; the middle of several turns.")
 
 
+# ---- threads ----
+
+MOST_HANDOVER_NS = 600
+
+
+def handover(b):
+    told = subprocess.run(
+        [f"{b.build}/tests/bench_exec", "handover"], check=True,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    cold_there, cold_back, there, back, wake = map(float, told.split())
+    rows = [["to the loader's thread", there, cold_there],
+            ["back to the polling thread", back, cold_back]]
+    b.show("Handing a job over", "handover",
+           v.table(["medians", "while it spins, ns", "when it sleeps, ns",
+                    f"spinning <= {MOST_HANDOVER_NS}"],
+                   [[what, f"{hot:.0f}", f"{cold:.0f}",
+                     "holds" if hot <= MOST_HANDOVER_NS else "FAILS"]
+                    for what, hot, cold in rows]) +
+           "\n\n20,000 jobs one upon the other, 300 that find the thread "
+           f"asleep. It spins as long as waking it has taken: {wake:.0f} ns "
+           "by its own measure.")
+
+
+MOST_IDLE = 0.03
+
+
+def idle(b):
+    """Ranks that do nothing but wait, on cores of their own and on one."""
+    mpirun = os.environ.get("MPIRUN", "mpirun")
+    one_core = str(min(os.sched_getaffinity(0)))
+    rows = []
+    for load_ms, steps in ((1, 400), (10, 80), (50, 16)):
+        words = [f"{b.build}/tests/bench_idle", str(load_ms), str(steps)]
+        for name, before in (
+                ("loader", []),
+                ("message", [mpirun, "-n", "2"]),
+                ("message, cores shared",
+                 ["taskset", "-c", one_core, mpirun, "-n", "2", "--bind-to",
+                  "none"])):
+            told = subprocess.run(
+                before + words, check=True, stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL, text=True, timeout=100,
+                env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}).stdout
+            _, wall, cpu, late, wake = map(
+                float, max(told.splitlines()).split())
+            rows.append([name, load_ms, f"{100 * cpu / wall:.1f}",
+                         f"{1e6 * late:.0f}",
+                         f"{1e6 * wake:.0f}",
+                         "holds" if cpu <= MOST_IDLE * wall else "FAILS"])
+    b.show("Ranks that wait", "idle",
+           v.table(["for", "ms", "of a core, %", "late, us", "a wake, us",
+                    f"<= {100 * MOST_IDLE:.0f} %"], rows) +
+           "\n\nA rank whose steps are a few small products and whose data "
+           "takes so long to load; or the second of two stages, whose first "
+           "loads. Late: the median step less that time, work included, or "
+           "from when a message is sent, so long after the last, to when it "
+           "is seen. A wake: by the rank's own measure.")
+
+
 # ---- overlap ----
 
 LEAST_OVERLAP = 0.9
 RATES = ("2gbit", "4gbit")
-LAYERS = 100  # their backward takes longer than the all-reduce
 TCP = ("--mca btl tcp,self --mca btl_tcp_if_include lo "
        "--mca oob_tcp_if_include lo")
 
@@ -331,30 +390,39 @@ def overlap(b):
             ["unshare", "-n", "sh", "-c",
              f"ip link set lo up && tc qdisc add dev lo root tbf rate {rate} "
              f"burst 1mb limit 64mb && exec {mpirun} -n 2 --bind-to core {TCP} "
-             f"{b.build}/tests/bench_overlap 240 512 {LAYERS}"],
+             f"{b.build}/tests/bench_overlap 240 512 0"],
             env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1",
                  "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
             check=True, stdout=subprocess.PIPE, text=True, timeout=300).stdout
         turns = [list(map(float, line.split())) for line in told.splitlines()]
-        reduce, step, both = zip(*turns)
+        reduce, step, both, lost, bare = zip(*turns)
         alone = statistics.median(reduce)
-        ratio = (alone + min(step) - min(both)) / min(alone, min(step))
+        ratio = statistics.median((alone + s - t) / min(alone, s)
+                                  for s, t in zip(step, both))
+        limit = 1 - statistics.median(bare) / alone
         rows.append([rate] + [
             f"{1e3 * min(t):.0f}-{1e3 * max(t):.0f}"
             for t in (reduce, step, both)] +
-            [f"{ratio:.2f}", say_verdict(ratio, LEAST_OVERLAP)])
+            [f"{1e3 * statistics.median(lost):.1f}",
+             f"{1e3 * statistics.median(bare):.1f}", f"{ratio:.2f}",
+             f"{limit:.2f}", f"{ratio / limit:.2f}",
+             say_verdict(ratio, LEAST_OVERLAP)])
     b.show("An all-reduce of 16 MB hidden behind kernels", "overlap",
            v.table(["loopback", "all-reduce, ms", "step without it, ms",
-                    "step with it, ms", "ratio",
+                    "step with it, ms", "a core loses, ms",
+                    "by bare sockets, ms", "ratio", "limit", "ratio / limit",
                     f">= {LEAST_OVERLAP}"], rows) +
            "\n\nTwo ranks on two cores, TCP in a private network namespace "
            "limited by `tc tbf`; both directions share the rate. Ratio: "
            "(all-reduce + step without it - step with it) / the lesser of the "
-           "first two; of steps the least of turns, of the all-reduce the "
-           "median.")
+           "first two, the middle of seven turns. A core loses: what a loop "
+           "in registers takes longer while the bytes move, looked after "
+           "every 100 us; bare sockets move as many bytes, and sum nothing. "
+           "Limit: 1 - what bare sockets lose / the all-reduce.")
 
 
-PARTS = {"torch": torch, "matmul": matmul, "act": act, "overlap": overlap}
+PARTS = {"torch": torch, "matmul": matmul, "act": act, "handover": handover,
+         "idle": idle, "overlap": overlap}
 
 
 def processor():

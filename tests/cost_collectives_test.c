@@ -147,6 +147,7 @@ static void test_cores(void)
     cost_model *model = cost_model_create(c, arena);
     plan_stage s = stage_of(1, 4, 0);
     plan_box_step step = step_of(PLAN_ALL_REDUCE, 0, MIB, 4);
+    cost_model_reduce_by(model, PLAN_BY_direct);
     plan_demand d = cost_box_step(model, &s, &step);
     tap_near(d.latency_s, 6e-6, 1e-9, "on cores: 2 (n-1) messages");
     tap_near(d.network_s, 2 * 3 / 4.0 * MIB / 5e9, 1e-9,
@@ -621,9 +622,13 @@ static void test_every_row(void)
         const char *name;
         cost_collective_fn *fill;
     } rows[] = {
-#define COST_COLLECTIVE(name, ...) {#name, cost_coll_##name},
-#include "cost/collectives.def"
-#undef COST_COLLECTIVE
+#define PLAN_ALGORITHM(name, where, runs) {#name, ROW_##where(name)},
+#define ROW_BOTH(name) cost_coll_##name
+#define ROW_CORES(name) cost_coll_##name
+#define ROW_NETWORK(name) cost_coll_##name
+#define ROW_NOWHERE(name) NULL
+#include "plan/algorithms.def"
+#undef PLAN_ALGORITHM
     };
     hw_cluster *c = make_cluster(2, 4, 4);
     c->fabric.in_switch = (hw_reduction){60e-6, 80e9};
@@ -634,6 +639,8 @@ static void test_every_row(void)
            "two nodes of four members");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         plan_demand one = {0}, two = {0};
+        if (!rows[i].fill)
+            continue;
         plan_box_kind kind = kind_of(rows[i].fill, &route);
         double share = kind == PLAN_ALL_REDUCE ? 2 * 7 / 8.0 : 1;
         bool does = kind < PLAN_BOX_KINDS &&
@@ -678,9 +685,90 @@ static void test_measured(void)
              "on several nodes: the formula");
 }
 
+/* ---- by which algorithm ---- */
+
+static hw_cluster *make_hosts(int32_t nodes, int32_t devices, int32_t cores)
+{
+    hw_cluster *c = make_cluster(nodes, devices, 1);
+    c->groups[0].inner.on_cores = true;
+    c->groups[0].cores_per_node = cores;
+    c->groups[0].inner.bandwidth_bps = 5e9;
+    c->outer.bandwidth_bps = 1e9;
+    c->groups[0].turn_s = 1e-3;
+    return c;
+}
+
+static plan_algorithm chosen(const hw_cluster *c, int32_t n, int64_t bytes,
+                             int32_t element_bytes)
+{
+    const plan_stage stage = stage_of(1, n, 0);
+    plan_box_step step = step_of(PLAN_ALL_REDUCE, 0, bytes, n);
+    step.element_bytes = element_bytes;
+    return cost_algorithm(cost_model_create(c, arena), &stage, &step);
+}
+
+static void test_chosen(void)
+{
+    const hw_cluster *eight = make_hosts(1, 8, 8), *two = make_hosts(2, 4, 4);
+    tap_ok(chosen(eight, 8, 4096, 4) == PLAN_BY_halving,
+           "cores: a small all-reduce of eight is halved: fewer messages");
+    tap_ok(chosen(eight, 8, 64 * MIB, 4) == PLAN_BY_direct,
+           "a large one goes directly");
+    tap_ok(chosen(eight, 2, 4096, 4) == PLAN_BY_direct,
+           "two ranks have nothing to choose");
+    tap_ok(chosen(eight, 8, 4096, 2) == PLAN_BY_direct &&
+               chosen(eight, 8, 64, 4) == PLAN_BY_direct,
+           "nor have 16-bit floats and a few bytes");
+    tap_ok(chosen(make_hosts(1, 8, 2), 8, 4096, 4) == PLAN_BY_direct,
+           "who shares a core meets as seldom as can be");
+    tap_ok(chosen(two, 8, 64 * MIB, 4) == PLAN_BY_hierarchical,
+           "between hosts only parts of a host's sum go");
+}
+
+/* The price of a step is that of the algorithm that runs, and nobody's is less.
+ */
+static void test_choice_is_priced(void)
+{
+    uint64_t rng = tap_seed(4242);
+    int32_t wrong = 0, less = 0, ways = 0;
+    for (int32_t k = 0; k < 2000; k++) {
+        const int32_t nodes = 1 + (int32_t)fs_rand_below(&rng, 3);
+        const int32_t per = 1 + (int32_t)fs_rand_below(&rng, 8);
+        const int32_t n = nodes * per;
+        const hw_cluster *c =
+            make_hosts(nodes, per, 1 + (int32_t)fs_rand_below(&rng, 8));
+        const plan_stage stage = stage_of(1, n, 0);
+        plan_box_step step =
+            step_of(PLAN_ALL_REDUCE, 0, 4 << fs_rand_below(&rng, 24), n);
+        step.element_bytes = fs_rand_below(&rng, 4) ? 4 : 2;
+        if (n < 2)
+            continue;
+        const plan_algorithm by =
+            cost_algorithm(cost_model_create(c, arena), &stage, &step);
+        const double s =
+            cost_box_step(cost_model_create(c, arena), &stage, &step).total_s;
+        ways |= 1 << by;
+        for (int32_t a = 0; a < PLAN_ALGORITHMS; a++) {
+            cost_model *model = cost_model_create(c, arena);
+            cost_model_reduce_by(model, (plan_algorithm)a);
+            const double own_s = cost_box_step(model, &stage, &step).total_s;
+            wrong += a == (int32_t)by && own_s != s;
+            less += own_s < s;
+        }
+    }
+    tap_ok(wrong == 0, "an all-reduce costs what its algorithm costs (%d)",
+           wrong);
+    tap_ok(less == 0, "none costs less than the one that is chosen (%d)", less);
+    tap_ok(ways & 1 << PLAN_BY_halving && ways & 1 << PLAN_BY_hierarchical &&
+               ways & 1 << PLAN_BY_direct,
+           "several are chosen (%x)", ways);
+}
+
 int main(void)
 {
     arena = fs_arena_create();
+    test_chosen();
+    test_choice_is_priced();
     test_ring();
     test_measured();
     test_nodes();

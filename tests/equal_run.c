@@ -17,6 +17,7 @@ typedef struct running {
     const ir_graph *graph;
     const job *job;
     int32_t n_weights, *weights; /* parameters to fetch */
+    plan_choice choice;          /* drawn, but the same in each run of a plan */
     fs_arena *arena;
     double loss[EQUAL_STEPS];
     double **value; /* [n_weights] */
@@ -42,7 +43,9 @@ static void run_rank(exec_world *world, void *ctx)
     void **fetched = fs_new(arena, void *, r->n_weights);
     const exec_options options = {.steps = EQUAL_STEPS,
                                   .seed = 3,
+                                  .choice = &r->choice,
                                   .stall_s = 20,
+                                  .checks = true,
                                   .n_fetch = r->n_weights,
                                   .fetch = r->weights,
                                   .fetched = fetched};
@@ -169,7 +172,10 @@ static fs_status run_job(const equal_case *c, const job *j, exec_world *world,
                          int32_t ranks, running *out)
 {
     fs_err err = {0};
-    *out = (running){.graph = j->graph, .job = j, .arena = j->arena};
+    *out = (running){.graph = j->graph,
+                     .job = j,
+                     .choice = choice_by(j->p, PLAN_ALGORITHMS, 7, j->arena),
+                     .arena = j->arena};
     if (!adapts(c))
         out->weights = list_weights(j->graph, j->arena, &out->n_weights);
     if (world)

@@ -59,6 +59,7 @@ static void run_rank(exec_world *world, void *ctx)
     exec_result result;
     void **fetched = fs_new(arena, void *, r->n_weights);
     const exec_options options = {.steps = STEPS,
+                                  .checks = true,
                                   .saving = r->saving,
                                   .seed = 3,
                                   .stall_s = 60,

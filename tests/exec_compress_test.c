@@ -109,6 +109,7 @@ static outcome run(exec_world *world, const ir_graph *g,
     const int32_t fetch = ir_graph_find(g, "up");
     void *fetched = NULL;
     const exec_options options = {.steps = STEPS,
+                                  .checks = true,
                                   .seed = 3,
                                   .n_fetch = 1,
                                   .fetch = &fetch,

@@ -119,6 +119,23 @@ static inline double far_apart(const float *a, const float *b, int64_t n)
     return most / size;
 }
 
+/* Each collective by the same algorithm, or (PLAN_ALGORITHMS) by one that is
+ * drawn of those that messages do. */
+static inline plan_choice choice_by(const plan *p, plan_algorithm algorithm,
+                                    uint64_t seed, fs_arena *arena)
+{
+    plan_choice out = plan_choice_new(p, arena);
+    for (int32_t r = 0; r < p->n_roles; r++)
+        for (int32_t i = 0; i < p->roles[r].n_tasks; i++) {
+            plan_algorithm a = algorithm;
+            while (a == PLAN_ALGORITHMS || !plan_algorithm_runs(a) ||
+                   (a == PLAN_BY_mpi && a != algorithm))
+                a = (plan_algorithm)fs_rand_below(&seed, PLAN_ALGORITHMS);
+            out.of[r][i] = (uint8_t)a;
+        }
+    return out;
+}
+
 /* What exec_run wants: `graph` and `arena` are the caller's. */
 typedef struct job {
     const ir_graph *graph;

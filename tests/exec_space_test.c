@@ -182,6 +182,7 @@ static outcome run_plan(exec_world *world, const ir_graph *g,
     int32_t fetch = ir_graph_find(g, "first");
     void *fetched = NULL;
     exec_options options = {.steps = STEPS,
+                            .checks = true,
                             .seed = 3,
                             .n_fetch = 1,
                             .fetch = &fetch,

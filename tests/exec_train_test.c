@@ -231,6 +231,7 @@ static outcome run_plan(exec_world *world, const ir_graph *g,
     /* Of four micro-batches the first and the last. */
     const int32_t ends = j.p->micro_batches > 2;
     exec_options options = {.steps = STEPS,
+                            .checks = true,
                             .seed = 3,
                             .n_fetch = 2,
                             .fetch = fetch,

@@ -134,6 +134,42 @@ static bool keeps_around(const operands *o, const float *before, int64_t room)
     return true;
 }
 
+static void count_rest(void *ctx)
+{
+    ++*(int *)ctx;
+}
+
+/* A product of some milliseconds lets others have their turn every 100 us or
+ * so, and its bits are those of one that nobody waits for. */
+static void check_rests(const kernel_tiles *t, uint64_t *seed)
+{
+    enum { M = 150, N = 500, K = 600 };
+    int rests = 0;
+    kernel_packed p = {
+        .m = M, .n = N, .k = K, .a_step = K, .b_step = N, .c_step = N};
+    float *a = draw_many(M * K, seed), *b = draw_many(K * N, seed);
+    float *c = draw_many(M * N, seed), *d = draw_many(M * N, seed);
+    void *room = malloc((size_t)kernel_packed_room(t, M, N, K));
+    p.a = a;
+    p.b = b;
+    p.c = c;
+    kernel_packed_run(t, &p, room);
+    p.c = d;
+    p.rest = count_rest;
+    p.rest_ctx = &rests;
+    kernel_packed_run(t, &p, room);
+    tap_ok(rests >= 2 * M * N * K / 10000000,
+           "%s: a product rests at least once in 10 Mflop (%d times)", t->name,
+           rests);
+    tap_ok(memcmp(c, d, sizeof(float[M * N])) == 0,
+           "%s: resting changes no bits", t->name);
+    free(a);
+    free(b);
+    free(c);
+    free(d);
+    free(room);
+}
+
 static void check_tiles(const kernel_tiles *t, uint64_t *seed)
 {
     double worst = 0;
@@ -167,9 +203,11 @@ int main(void)
     int n;
     const kernel_tiles *t = kernel_tiles_list(&n);
     for (int i = 0; i < n; i++)
-        if (!t[i].runs || t[i].runs())
+        if (!t[i].runs || t[i].runs()) {
             check_tiles(&t[i], &seed);
-        else
+            check_rests(&t[i], &seed);
+        } else {
             tap_skip("not on this processor", "%s", t[i].name);
+        }
     return tap_done();
 }

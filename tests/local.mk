@@ -176,9 +176,12 @@ bench-sim: all tests/bench_sim
 	  $(bench_make) --no-print-directory bench-local; \
 	fi
 EXTRA_DIST += tests/bench_sim.py tests/bench_verdicts.py
-# BENCH_EXEC="torch matmul act overlap": these parts alone (tests/bench_exec.py).
-EXTRA_PROGRAMS += tests/bench_exec tests/bench_overlap
-CLEANFILES += tests/bench_exec tests/bench_overlap
+# BENCH_EXEC="torch matmul act handover idle overlap": these parts alone (tests/bench_exec.py).
+EXTRA_PROGRAMS += tests/bench_exec tests/bench_idle tests/bench_overlap
+CLEANFILES += tests/bench_exec tests/bench_idle tests/bench_overlap
+tests_bench_idle_SOURCES = tests/bench_idle.c tests/exec_plans.h
+tests_bench_idle_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_bench_idle_LDADD = $(exec_libs)
 tests_bench_exec_SOURCES = tests/bench_exec.c
 tests_bench_exec_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_bench_exec_LDADD = $(exec_libs)
@@ -186,7 +189,7 @@ tests_bench_overlap_SOURCES = tests/bench_overlap.c tests/exec_plans.h
 tests_bench_overlap_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_bench_overlap_LDADD = $(exec_libs)
 .PHONY: bench-exec
-bench-exec: all tests/bench_exec tests/bench_overlap
+bench-exec: all tests/bench_exec tests/bench_idle tests/bench_overlap
 	@$(AM_TESTS_ENVIRONMENT) PYTHONDONTWRITEBYTECODE=1 \
 	  python3 $(srcdir)/tests/bench_exec.py $(srcdir) .
 EXTRA_DIST += tests/bench_exec.py tests/bench_torch.py

@@ -1,5 +1,6 @@
 #include "config.h"
 #include "cli/explain.h"
+#include "cli/collectives.h"
 
 #include "base/clock.h"
 #include "cli/cluster.h"
@@ -50,6 +51,7 @@ static fs_status explain_plan(const cli_explaining *e)
     cli_say(c, "iteration by the formula: %s\n",
             fs_human_seconds(text, e->cost.iteration_s));
     tell_limit(e);
+    cli_tell_collectives(c, p);
     cli_tell_offsets(c, p);
     if (c->args.json)
         return FS_OK;

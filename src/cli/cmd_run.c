@@ -13,6 +13,7 @@
 #include "cli/outcome.h"
 #include "cli/outputs.h"
 #include "cli/predict.h"
+#include "cost/choice.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/residuals.h"
@@ -73,6 +74,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
     FS_TRY(cli_tuning(c, &p->model.origin, &room, &tuning));
     FS_TRY(cli_run_data_open(c, p, &data));
     int64_t steps = steps_of(c);
+    const plan_choice choice = cost_choice(p->cost, p->plan, c->arena);
     out->ranks = exec_world_size(world);
     out->trace.arena = c->arena;
     cli_outcome_watch(p->model.graph, out);
@@ -86,7 +88,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
         .weights = c->args.weights,
         .seed = cli_seed(c, &p->model.origin),
         .kernels = c->args.kernels ? c->args.kernels : "auto",
-        .collectives = c->args.collectives,
+        .choice = &choice,
         .tuning = tuning,
         .stall_s = cli_job_stall_s(),
         .warmup = steps > 4 ? 2 : 0,

@@ -11,6 +11,7 @@
 #include "cli/metrics.h"
 #include "cli/ranks.h"
 #include "cli/supervise.h"
+#include "cost/choice.h"
 #include "exec/recorder.h"
 
 #include <math.h>
@@ -79,13 +80,14 @@ static fs_status compute(cli *c, const cli_plan *p, const cli_served *served)
         c->world, cli_mailbox_join(served, c->arena, &c->err, &box), &c->err));
     const exec_data data = cli_mailbox_data(&box);
     const exec_sink sink = cli_mailbox_sink(&box);
+    const plan_choice choice = cost_choice(p->cost, p->plan, c->arena);
     const exec_options options = {
         .steps = EXEC_ENDLESS,
         .sink = &sink,
         .weights = c->args.weights,
         .seed = cli_seed(c, &p->model.origin),
         .kernels = c->args.kernels ? c->args.kernels : "auto",
-        .collectives = c->args.collectives,
+        .choice = &choice,
         .stall_s = cli_job_stall_s(),
     };
     const fs_status status =

@@ -1,5 +1,6 @@
 #include "config.h"
 #include "cli/cli.h"
+#include "cli/collectives.h"
 
 #include "base/clock.h"
 #include "cli/interval.h"
@@ -401,6 +402,8 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     }
     if (f)
         cli_tell_framework(c, &p, &memory);
+    else
+        cli_tell_collectives(c, &p);
     if (cli_has_what_if(c))
         cli_tell_what_if(c, &changes, unchanged_s, sim.iteration_s);
     FS_TRY(ask_jitter(c, &p, f, options, &sim));

@@ -2,6 +2,7 @@
  * network is one of the zoo: it is made anew with few layers. */
 #include "config.h"
 #include "cli/sweep.h"
+#include "cli/collectives.h"
 
 #include "base/clock.h"
 #include "cli/cluster.h"
@@ -384,7 +385,7 @@ static fs_status run(cli_sweep *s)
     FS_TRY(open_cluster(s));
     FS_TRY(count_layers(s));
     FS_TRY(look_at_training(s));
-    const cost_model *cost = cost_model_create(s->cluster, c->arena);
+    const cost_model *cost = cli_cost_model(c, s->cluster);
     fs_progress("pricing recipes");
     sweep_all(s, cost);
     fs_progress("%s", "");

@@ -2,6 +2,7 @@
  * known, time against cost over parts of it. */
 #include "config.h"
 #include "cli/making.h"
+#include "cli/collectives.h"
 
 #include "base/clock.h"
 #include "cli/cluster.h"
@@ -110,7 +111,7 @@ static void search_part(cli_making *m, const search_problem *problem, part *p)
     snprintf(devices, sizeof devices, "%d devices", p->cluster->n_devices);
     fs_progress("the best plan on %s", devices);
     one.cluster = p->cluster;
-    one.cost = cost_model_create(p->cluster, m->c->arena);
+    one.cost = cli_cost_model(m->c, p->cluster);
     one.ranking = NULL;
     one.in_full = false;
     p->status = search_run(&one, m->c->arena, &err, &p->found);

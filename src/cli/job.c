@@ -4,7 +4,6 @@
 #include "cli/machine.h"
 #include "cli/ranks.h"
 #include "cli/supervise.h"
-#include "exec/algorithms.h"
 #include "exec/exec.h"
 
 #include <math.h>
@@ -33,26 +32,11 @@ static fs_status check_backend(cli *c)
                    text);
 }
 
-static fs_status check_collectives(cli *c)
-{
-    const char *said = c->args.collectives;
-    fs_text names = {.arena = c->arena};
-    exec_algorithm found;
-    if (!said || exec_algorithm_find(said, &found))
-        return FS_OK;
-    for (int i = 0; i < EXEC_ALGORITHMS; i++)
-        fs_text_add(&names, "%s%s", i ? ", " : "",
-                    exec_algorithm_name((exec_algorithm)i));
-    return fs_fail(&c->err, FS_INVALID,
-                   "--collectives %s is unknown; there are %s", said, names.at);
-}
-
 fs_status cli_job_check_settings(cli *c)
 {
     FS_TRY(check_backend(c));
     FS_TRY(cli_check_faults(c));
-    FS_TRY(cli_check_kernels(c));
-    return check_collectives(c);
+    return cli_check_kernels(c);
 }
 
 /* Only a plan for processes of a host can run here. */

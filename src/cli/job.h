@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 
-/* --backend, failpoints, --kernels, --collectives. */
+/* --backend, failpoints, --kernels. */
 fs_status cli_job_check_settings(cli *c);
 /* Only a plan for processes of a host can run here. */
 fs_status cli_job_check_host(cli *c, const cli_plan *p);

@@ -2,7 +2,7 @@ bin_PROGRAMS += flowsearch
 flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/commands.def src/cli/options.def src/cli/model.c src/cli/sizes.c src/cli/sizes.h src/cli/part.c src/cli/part.h src/cli/compressed.c \
   src/cli/compressed.h \
-  src/cli/cluster.c src/cli/cluster.h src/cli/machine.c src/cli/machine.h src/cli/calibrate.c src/cli/calibrate.h src/cli/ranks.c src/cli/ranks.h src/cli/hosts.c src/cli/hosts_look.c src/cli/hosts.h src/cli/waits.c src/cli/waits.h src/cli/watch.c src/cli/watch.h src/cli/dump.c src/cli/stragglers.c src/cli/supervise.c src/cli/supervise.h src/cli/replan.c src/cli/replan.h src/cli/guard.c src/cli/mapping.c \
+  src/cli/collectives.c src/cli/collectives.h src/cli/cluster.c src/cli/cluster.h src/cli/machine.c src/cli/machine.h src/cli/calibrate.c src/cli/calibrate.h src/cli/ranks.c src/cli/ranks.h src/cli/hosts.c src/cli/hosts_look.c src/cli/hosts.h src/cli/waits.c src/cli/waits.h src/cli/watch.c src/cli/watch.h src/cli/dump.c src/cli/stragglers.c src/cli/supervise.c src/cli/supervise.h src/cli/replan.c src/cli/replan.h src/cli/guard.c src/cli/mapping.c \
   src/cli/guard.h src/cli/plan_file.c \
   src/cli/places.c src/cli/places.h src/cli/predict.c src/cli/predict.h src/cli/interval.c src/cli/interval.h src/cli/keep.c src/cli/tuning.c src/cli/tuning.h \
   src/cli/outcome.c src/cli/outcome.h src/cli/residuals.c src/cli/residuals.h src/cli/skipped.c src/cli/data.c src/cli/data.h src/cli/run_data.c src/cli/checkpoints.c src/cli/checkpoints.h src/cli/progress.c src/cli/progress.h \

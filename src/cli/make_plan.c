@@ -1,5 +1,6 @@
 #include "config.h"
 #include "cli/make_plan.h"
+#include "cli/collectives.h"
 
 #include "base/clock.h"
 #include "cli/cluster.h"
@@ -347,7 +348,7 @@ static fs_status attempt_once(cli_making *m, cost_model **cost, plan **out)
     close_models(m);
     cli_making_forget_again(m);
     cli_making_begin_states(m);
-    *cost = cost_model_create(m->cluster, m->c->arena);
+    *cost = cli_cost_model(m->c, m->cluster);
     FS_TRY(build_graphs(m, *cost));
     FS_TRY(cli_making_add_states(m));
     m->graphs_s += 1e-9 * (double)(fs_now_ns() - start_ns);

@@ -1,5 +1,6 @@
 #include "config.h"
 #include "cli/cli.h"
+#include "cli/collectives.h"
 
 #include "base/file.h"
 #include "cost/framework.h"
@@ -380,6 +381,7 @@ fs_status cli_parse(cli *c, int argc, char **argv, bool *help)
     FS_TRY(parse_words(c, &w, help));
     FS_TRY(check_clip_norm(c));
     FS_TRY(check_precision(c));
+    FS_TRY(cli_check_collectives(c));
     return check_rewrites(c);
 }
 

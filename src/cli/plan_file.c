@@ -2,6 +2,7 @@
  * nothing else. */
 #include "config.h"
 #include "cli/cli.h"
+#include "cli/collectives.h"
 
 #include "base/clock.h"
 #include "cli/part.h"
@@ -48,7 +49,7 @@ fs_status cli_plan_open(cli *c, const char *path, cli_plan *out)
         return status;
     }
     p.plan = read;
-    p.cost = cost_model_create(p.cluster, c->arena);
+    p.cost = cli_cost_model(c, p.cluster);
     *out = p;
     return FS_OK;
 }

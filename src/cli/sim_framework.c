@@ -2,6 +2,7 @@
  * would not run so. */
 #include "config.h"
 #include "cli/simulate.h"
+#include "cli/collectives.h"
 
 #include "base/clock.h"
 #include "hw/curves.h"
@@ -17,7 +18,7 @@ fs_status cli_take_collectives(cli *c, cli_plan *p)
         FS_TRY(hw_collectives_open(c->data_dir, c->arena, &c->err,
                                    &own->groups[g]));
     p->cluster = own;
-    p->cost = cost_model_create(own, c->arena);
+    p->cost = cli_cost_model(c, own);
     return FS_OK;
 }
 

@@ -1,6 +1,7 @@
 /* `sim --set PATH*=X`: the plan on its cluster with other figures. */
 #include "config.h"
 #include "cli/simulate.h"
+#include "cli/collectives.h"
 
 #include "base/clock.h"
 
@@ -23,7 +24,7 @@ fs_status cli_what_if(cli *c, const cli_plan *p, cli_plan *out,
     for (int32_t i = 0; i < c->args.set.n; i++)
         FS_TRY(hw_cluster_set(q.cluster, c->args.set.at[i], c->arena, &c->err,
                               &q.cluster, changes));
-    q.cost = cost_model_create(q.cluster, c->arena);
+    q.cost = cli_cost_model(c, q.cluster);
     *out = q;
     return FS_OK;
 }

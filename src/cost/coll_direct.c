@@ -27,7 +27,7 @@ bool cost_coll_direct(plan_box_kind kind, const cost_route *route, double bytes,
     double times = kind == PLAN_ALL_REDUCE ? 2 : 1;
     double latency_s =
         cost_route_slowest(route, &route->pairs, &route->far).latency_s;
-    out->latency_s = times * (n - 1) * latency_s;
+    out->latency_s = times * ((n - 1) * latency_s + route->turn_s);
     out->network_s = times * exchange_s(route, bytes);
     if (kind == PLAN_ALL_REDUCE || kind == PLAN_REDUCE_SCATTER)
         out->memory_s = (bytes + bytes / n) / route->memory_bps;

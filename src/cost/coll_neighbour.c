@@ -10,7 +10,8 @@ bool cost_coll_neighbour(plan_box_kind kind, const cost_route *route,
     hw_link link = cost_route_slowest(route, &route->beside, &route->outer);
     if (kind != PLAN_HALO)
         return false;
-    out->latency_s = (route->ranks > 2 ? 2 : 1) * link.latency_s;
+    out->latency_s =
+        (route->ranks > 2 ? 2 : 1) * link.latency_s + route->turn_s;
     out->network_s = bytes / link.bandwidth_bps;
     return true;
 }

@@ -12,7 +12,9 @@ bool cost_coll_ring(plan_box_kind kind, const cost_route *route, double bytes,
         return false;
     if (kind == PLAN_ALL_REDUCE)
         steps *= 2;
-    out->latency_s = steps * link.latency_s;
+    out->latency_s = steps * (link.latency_s + route->turn_s);
     out->network_s = steps / route->ranks * bytes / link.bandwidth_bps;
+    if (route->on_cores) /* who folds reads two pieces and writes one */
+        out->memory_s = 1.5 * steps / route->ranks * bytes / route->memory_bps;
     return true;
 }

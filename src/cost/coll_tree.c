@@ -17,7 +17,12 @@ bool cost_coll_tree(plan_box_kind kind, const cost_route *route, double bytes,
     hw_link link = cost_route_slowest(route, &route->inner, &route->tree);
     if (kind != PLAN_ALL_REDUCE)
         return false;
-    out->latency_s = 2 * log2_up(route->ranks) * link.latency_s;
+    const double hops = log2_up(route->ranks);
+    out->latency_s = 2 * hops * (link.latency_s + route->turn_s);
     out->network_s = 2 * bytes / link.bandwidth_bps;
+    if (route->on_cores) { /* a binomial one, whose root hears of them all */
+        out->network_s *= hops;
+        out->memory_s = 3 * hops * bytes / route->memory_bps;
+    }
     return true;
 }

@@ -11,6 +11,8 @@
  * at a time. */
 typedef struct cost_model cost_model;
 cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena);
+/* Of the same cluster, for another thread. */
+cost_model *cost_model_like(const cost_model *model, fs_arena *arena);
 /* The model as the micro-batches of a pipeline see it: with p stages and m
  * micro-batches a device is busy m / (m + p - 1) of the time, so that fewer
  * compete for the cores of a node. A view: it shares `model`, and is `model`
@@ -25,7 +27,7 @@ const cost_model *cost_model_for(const cost_model *model, int32_t n_stages,
 plan_demand cost_op(const cost_model *model, const ir_graph *graph,
                     const ir_node *node, const ir_nd_sig *sig,
                     const plan_stage *stage);
-/* One boxing step; collectives by the closed forms of collectives.def, over
+/* One boxing step; collectives by the closed forms of plan/algorithms.def, over
  * the slowest link that the axis crosses. */
 plan_demand cost_box_step(const cost_model *model, const plan_stage *stage,
                           const plan_box_step *step);

@@ -74,7 +74,7 @@ typedef struct cost_framework {
      * meanwhile or behind the last backward pass */
     double update_bytes;
     uint32_t collectives; /* algorithms that its library has: rows of
-                             cost/collectives.def */
+                             plan/algorithms.def */
     double bucket_bytes;
     double gather_bps; /* the most that a device takes in by collectives on
                           weights and their gradients; 0: as its links do */

@@ -1,7 +1,7 @@
 noinst_LIBRARIES += src/cost/libfs_cost.a
 src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
-  src/cost/collectives.def src/cost/model.c src/cost/points.h src/cost/points.c src/cost/residuals.c src/cost/residuals.h src/cost/forms.c src/cost/product.c src/cost/pace.c src/cost/move.c src/cost/across.c src/cost/tally.c \
-  src/cost/route.c src/cost/coll_ring.c src/cost/coll_tree.c \
+  src/cost/choice.h src/cost/model.c src/cost/points.h src/cost/points.c src/cost/residuals.c src/cost/residuals.h src/cost/forms.c src/cost/product.c src/cost/pace.c src/cost/move.c src/cost/across.c src/cost/tally.c \
+  src/cost/route.c src/cost/coll_ring.c src/cost/coll_halving.c src/cost/coll_tree.c \
   src/cost/coll_hierarchical.c src/cost/coll_direct.c src/cost/coll_neighbour.c src/cost/coll_in_switch.c src/cost/coll_in_switch.c \
   src/cost/measured.c src/cost/pieces.c src/cost/memo.c src/cost/widen.c \
   src/cost/constants.def src/cost/regret.h src/cost/regret.c \

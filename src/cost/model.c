@@ -20,8 +20,9 @@ struct cost_model {
     const hw_links *links;
     cost_memo *routes, *straights, *crossings, *widened;
     cost_paces *paces;
-    uint32_t collectives; /* rows of collectives.def to choose from */
-    double busy;          /* fraction of the time that a device has work */
+    uint32_t collectives;      /* rows of plan/algorithms.def to choose from */
+    plan_algorithm reduces_by; /* PLAN_ALGORITHMS: of these */
+    double busy;               /* fraction of the time that a device has work */
 };
 
 /* More work of one op takes no less time, but shapes of as much work may differ
@@ -84,6 +85,7 @@ cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
     model->cluster = cluster;
     model->busy = 1;
     model->collectives = ~(uint32_t)0;
+    model->reduces_by = PLAN_ALGORITHMS;
     model->points =
         fs_alloc(arena, (size_t)cluster->n_groups, sizeof *model->points);
     model->forms = cost_forms_create(cluster, arena);
@@ -103,6 +105,24 @@ cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
             model->points[g][k] = points_of(device, (ir_op_kind)k, arena);
     }
     return model;
+}
+
+cost_model *cost_model_like(const cost_model *model, fs_arena *arena)
+{
+    cost_model *out = cost_model_create(model->cluster, arena);
+    out->collectives = model->collectives;
+    out->reduces_by = model->reduces_by;
+    return out;
+}
+
+void cost_model_reduce_by(cost_model *model, plan_algorithm algorithm)
+{
+    model->reduces_by = algorithm;
+}
+
+plan_algorithm cost_model_reduces_by(const cost_model *model)
+{
+    return model->reduces_by;
 }
 
 /* Are there more devices than cores anywhere? */

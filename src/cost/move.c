@@ -7,18 +7,21 @@
 
 typedef struct collective_row {
     const char *name;
-    cost_collective_fn *fill;
+    cost_collective_fn *fill; /* NULL: there is no formula */
     bool on_cores, network;
 } collective_row;
 
 static const collective_row collective_table[] = {
-#define COST_COLLECTIVE(name, on_cores, network)                               \
-    {#name, cost_coll_##name, on_cores, network},
-#include "cost/collectives.def"
-#undef COST_COLLECTIVE
+#define PLAN_ALGORITHM(name, where, runs) {#name, COST_OF_##where(name)},
+#define COST_OF_BOTH(name) cost_coll_##name, true, true
+#define COST_OF_CORES(name) cost_coll_##name, true, false
+#define COST_OF_NETWORK(name) cost_coll_##name, false, true
+#define COST_OF_NOWHERE(name) NULL, false, false
+#include "plan/algorithms.def"
+#undef PLAN_ALGORITHM
 };
 
-enum { N_COLLECTIVES = sizeof collective_table / sizeof collective_table[0] };
+enum { N_COLLECTIVES = PLAN_ALGORITHMS };
 
 int32_t cost_collective_find(const char *name)
 {
@@ -41,12 +44,6 @@ double cost_turn_seconds(const cost_model *model, const plan_stage *stage)
             worst = fmax(worst, group->turn_s / cost_core_share(model, group));
     }
     return worst;
-}
-
-/* An all-reduce is a reduce-scatter and an all-gather: ranks meet twice. */
-static double exchanges(plan_box_kind kind)
-{
-    return kind == PLAN_ALL_REDUCE ? 2 : 1;
 }
 
 /* A copy of `bytes` within the slowest device of the stage. */
@@ -82,26 +79,130 @@ static double copied_bytes(const plan_box_step *step)
     return step->kind == PLAN_HALO ? (double)step->bytes_in : 0;
 }
 
-/* By the quickest algorithm. */
+/* May the row do the step there? On cores all is done directly, and what goes
+ * to neighbours, but for all-reduces, of which the runtime knows more ways. */
+static bool may_do(const cost_model *model, const plan_box_step *step,
+                   const cost_route *route, int32_t row)
+{
+    const collective_row *r = &collective_table[row];
+    const bool plain = row == PLAN_BY_direct || row == PLAN_BY_neighbour;
+    if (!r->fill || !(cost_model_collectives(model) & (uint32_t)1 << row))
+        return false;
+    return route->on_cores
+               ? r->on_cores && (plain || plan_box_varies(step, route->ranks))
+               : r->network;
+}
+
+static bool price(const cost_model *model, const plan_box_step *step,
+                  const cost_route *route, double bytes, int32_t row,
+                  plan_demand *out)
+{
+    *out = (plan_demand){.on_core = route->on_cores};
+    if (!may_do(model, step, route, row) ||
+        !collective_table[row].fill(step->kind, route, bytes, out))
+        return false;
+    out->memory_s += copied_bytes(step) / route->memory_bps;
+    out->total_s = out->latency_s + out->network_s + out->memory_s;
+    return true;
+}
+
+static bool is_said(const cost_model *model, const plan_box_step *step,
+                    const cost_route *route)
+{
+    return cost_model_reduces_by(model) != PLAN_ALGORITHMS &&
+           plan_box_varies(step, route->ranks);
+}
+
+/* By what is said of all-reduces, where there is a formula, else by the
+ * quickest algorithm. */
 static plan_demand by_formula(const cost_model *model,
                               const plan_box_step *step,
-                              const cost_route *route, double bytes)
+                              const cost_route *route, double bytes,
+                              plan_algorithm *by)
 {
-    plan_demand best = {.total_s = INFINITY};
-    for (int32_t i = 0; i < N_COLLECTIVES; i++) {
-        const collective_row *row = &collective_table[i];
-        plan_demand demand = {.on_core = route->on_cores};
-        if (!(cost_model_collectives(model) & (uint32_t)1 << i) ||
-            !(route->on_cores ? row->on_cores : row->network) ||
-            !row->fill(step->kind, route, bytes, &demand))
-            continue;
-        demand.memory_s += copied_bytes(step) / route->memory_bps;
-        demand.total_s = demand.latency_s + demand.network_s + demand.memory_s;
-        if (demand.total_s < best.total_s)
+    plan_demand best, demand;
+    *by = cost_model_reduces_by(model);
+    if (is_said(model, step, route) &&
+        price(model, step, route, bytes, *by, &best))
+        return best;
+    best.total_s = INFINITY;
+    for (int32_t i = 0; i < N_COLLECTIVES; i++)
+        if (price(model, step, route, bytes, i, &demand) &&
+            demand.total_s < best.total_s) {
             best = demand;
-    }
+            *by = (plan_algorithm)i;
+        }
     FS_ASSERT(isfinite(best.total_s));
     return best;
+}
+
+static cost_route route_of(const cost_model *model, const plan_stage *stage,
+                           const plan_box_step *step)
+{
+    cost_route route = cost_route_of(model, stage, step->axes);
+    if (route.on_cores)
+        route.turn_s = cost_turn_seconds(model, stage);
+    return route;
+}
+
+/* The least bytes that were measured of such steps; 0: none were. On cores that
+ * was done directly, and is again, unless something else is said. */
+static double measured_from(const cost_model *model, const plan_stage *stage,
+                            const plan_box_step *step, const cost_route *route)
+{
+    const cost_groups range = cost_groups_of(model, stage);
+    const hw_group *group = &cost_cluster(model)->groups[range.first];
+    if (range.first != range.last ||
+        (route->on_cores && is_said(model, step, route)))
+        return 0;
+    return cost_measured_bytes(group, step->kind, route);
+}
+
+/* What is said counts for what runs, also where no formula tells of it. */
+plan_algorithm cost_algorithm(const cost_model *model, const plan_stage *stage,
+                              const plan_box_step *step)
+{
+    const cost_route route = route_of(model, stage, step);
+    plan_algorithm by;
+    if (is_said(model, step, &route))
+        return cost_model_reduces_by(model);
+    by_formula(model, step, &route, moved_bytes(step), &by);
+    if (route.on_cores && plan_box_varies(step, route.ranks) &&
+        measured_from(model, stage, step, &route) > 0)
+        return PLAN_BY_direct;
+    return by;
+}
+
+double cost_turns_seconds(const cost_model *model, const plan_stage *stage,
+                          const plan_box_step *step)
+{
+    cost_route route = route_of(model, stage, step);
+    const double bytes = moved_bytes(step);
+    plan_algorithm by = cost_algorithm(model, stage, step);
+    plan_demand all, rest;
+    if (!price(model, step, &route, bytes, by, &all))
+        all = by_formula(model, step, &route, bytes, &by);
+    route.turn_s = 0;
+    price(model, step, &route, bytes, by, &rest);
+    return all.latency_s - rest.latency_s;
+}
+
+plan_choice cost_choice(const cost_model *model, const plan *p, fs_arena *arena)
+{
+    plan_choice out = plan_choice_new(p, arena);
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        const plan_role *role = &p->roles[r];
+        for (int32_t i = 0; i < role->n_tasks; i++) {
+            const plan_task *task = &role->tasks[i];
+            const plan_stage *stage =
+                &p->strategy->stages[plan_task_stage(role, task)];
+            if (task->kind == PLAN_BOX &&
+                plan_box_is_collective(task->box.kind))
+                out.of[r][i] =
+                    (uint8_t)cost_algorithm(model, stage, &task->box);
+        }
+    }
+    return out;
 }
 
 static void scale(plan_demand *d, double times)
@@ -120,7 +221,7 @@ static double wires_seconds(const cost_model *model, const plan_box_step *step,
     for (int32_t i = 0; i < N_COLLECTIVES; i++) {
         plan_demand demand = {0};
         if (cost_model_collectives(model) & (uint32_t)1 << i &&
-            collective_table[i].network &&
+            collective_table[i].network && collective_table[i].fill &&
             collective_table[i].fill(step->kind, route, bytes, &demand))
             least = fmin(least, demand.network_s);
     }
@@ -141,32 +242,37 @@ static void fit_wires(const cost_model *model, const plan_box_step *step,
 
 /* By what was measured within a node of one kind; smaller messages than were
  * take less by as much as the formula tells. */
-static plan_demand collective(const cost_model *model, const plan_stage *stage,
-                              const plan_box_step *step)
+static plan_demand by_curve(const cost_model *model, const plan_stage *stage,
+                            const plan_box_step *step, cost_route route,
+                            double first)
 {
-    const cost_route route = cost_route_of(model, stage, step->axes);
     const cost_groups range = cost_groups_of(model, stage);
     const hw_group *group = &cost_cluster(model)->groups[range.first];
     const double bytes = moved_bytes(step);
-    const double first = range.first == range.last
-                             ? cost_measured_bytes(group, step->kind, &route)
-                             : 0;
-    plan_demand out = by_formula(model, step, &route, bytes);
-    if (first > 0) {
-        const double whole = by_formula(model, step, &route, first).total_s;
-        const double share = bytes < first ? out.total_s / whole : 1;
-        out = cost_measured_collective(group, step->kind, &route, bytes);
-        scale(&out, share);
-        fit_wires(model, step, &route, bytes, &out);
-    }
+    const double turns_s =
+        route.on_cores ? cost_turns_seconds(model, stage, step) : 0;
+    plan_algorithm by;
+    route.turn_s = 0;
+    const double all_s = by_formula(model, step, &route, bytes, &by).total_s;
+    const double whole_s = by_formula(model, step, &route, first, &by).total_s;
+    plan_demand out =
+        cost_measured_collective(group, step->kind, &route, bytes);
+    scale(&out, bytes < first ? all_s / whole_s : 1);
+    fit_wires(model, step, &route, bytes, &out);
     out.on_core = route.on_cores;
-    if (route.on_cores) {
-        const double turns_s =
-            cost_turn_seconds(model, stage) * exchanges(step->kind);
-        out.latency_s += turns_s;
-        out.total_s += turns_s;
-    }
+    out.latency_s += turns_s;
+    out.total_s += turns_s;
     return out;
+}
+
+static plan_demand collective(const cost_model *model, const plan_stage *stage,
+                              const plan_box_step *step)
+{
+    const cost_route route = route_of(model, stage, step);
+    const double first = measured_from(model, stage, step, &route);
+    plan_algorithm by;
+    return first > 0 ? by_curve(model, stage, step, route, first)
+                     : by_formula(model, step, &route, moved_bytes(step), &by);
 }
 
 plan_demand cost_box_step(const cost_model *model, const plan_stage *stage,

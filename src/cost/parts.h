@@ -2,6 +2,7 @@
 #ifndef FS_COST_PARTS_H
 #define FS_COST_PARTS_H
 
+#include "cost/choice.h"
 #include "cost/cost.h"
 #include "cost/memory.h"
 #include "cost/numbers.h"
@@ -29,7 +30,8 @@ typedef struct cost_route {
     /* All-reduces by the switches of a node, and between nodes by a member's
      * share of those there; none: no bandwidth. */
     hw_reduction in_node, in_fabric;
-    bool told;         /* by the graph of links (hw_links_told) */
+    bool told;     /* by the graph of links (hw_links_told) */
+    double turn_s; /* what a meeting of ranks on cores waits beside messages */
     double memory_bps; /* of the slowest device, as reached */
 } cost_route;
 cost_route cost_route_of(const cost_model *model, const plan_stage *stage,
@@ -41,9 +43,17 @@ cost_route cost_route_of(const cost_model *model, const plan_stage *stage,
  * memory_s; false when the algorithm does not do this kind on this route. */
 typedef bool cost_collective_fn(plan_box_kind kind, const cost_route *route,
                                 double bytes, plan_demand *out);
-#define COST_COLLECTIVE(name, ...) cost_collective_fn cost_coll_##name;
-#include "cost/collectives.def"
-#undef COST_COLLECTIVE
+#define PLAN_ALGORITHM(name, where, runs) COST_OF_##where(name)
+#define COST_OF_BOTH(name) cost_collective_fn cost_coll_##name;
+#define COST_OF_CORES(name) cost_collective_fn cost_coll_##name;
+#define COST_OF_NETWORK(name) cost_collective_fn cost_coll_##name;
+#define COST_OF_NOWHERE(name)
+#include "plan/algorithms.def"
+#undef COST_OF_BOTH
+#undef COST_OF_CORES
+#undef COST_OF_NETWORK
+#undef COST_OF_NOWHERE
+#undef PLAN_ALGORITHM
 
 /* The least bytes that a group's measured curve of that kind tells of on that
  * route (measured.c); 0: there is none. What it takes by the curve; before its
@@ -53,8 +63,13 @@ double cost_measured_bytes(const hw_group *group, plan_box_kind kind,
 plan_demand cost_measured_collective(const hw_group *group, plan_box_kind kind,
                                      const cost_route *route, double bytes);
 
-/* Of collectives.def; -1: there is none of that name. */
+/* Of plan/algorithms.def; -1: there is none of that name. */
 int32_t cost_collective_find(const char *name);
+/* What all-reduces are done by; PLAN_ALGORITHMS: what is quickest. */
+plan_algorithm cost_model_reduces_by(const cost_model *model);
+/* What a step's meetings wait for turns. */
+double cost_turns_seconds(const cost_model *model, const plan_stage *stage,
+                          const plan_box_step *step);
 /* The rows that a model chooses from, a bit each; and a view of a model that
  * has these alone. */
 uint32_t cost_model_collectives(const cost_model *model);

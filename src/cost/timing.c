@@ -92,17 +92,18 @@ void cost_timing_meet(const cost_model *model, const plan *p,
                                task->kind == PLAN_RECV ||
                                (task->kind == PLAN_BOX &&
                                 plan_box_is_collective(task->box.kind));
-            const double times =
-                task->kind == PLAN_BOX && task->box.kind == PLAN_ALL_REDUCE ? 2
-                                                                            : 1;
+            const double turns_s =
+                meets && task->kind == PLAN_BOX
+                    ? cost_turns_seconds(model, stage, &task->box)
+                    : turn_s;
             plan_demand *demand = &timing->demand[r][i];
             if (task->kind == PLAN_COMPUTE || task->kind == PLAN_BOX)
                 cost_wait_for_slowest(model, stage, demand);
             cost_fire(model, stage, demand);
             if (!meets)
                 continue;
-            demand->latency_s += times * turn_s;
-            demand->total_s += times * turn_s;
+            demand->latency_s += turns_s;
+            demand->total_s += turns_s;
         }
     }
 }

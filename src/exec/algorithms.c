@@ -3,42 +3,14 @@
 #include "config.h"
 #include "exec/messages.h"
 
-#include <string.h>
-
-/* ---- the table ---- */
-
-static const char *const names[] = {
-#define EXEC_ALGORITHM(name) #name,
-#include "exec/algorithms.def"
-#undef EXEC_ALGORITHM
-};
-
-const char *exec_algorithm_name(exec_algorithm algorithm)
+/* Only who has all terms of a sum of 16-bit floats rounds once. */
+bool exec_algorithm_may(plan_algorithm algorithm, const exec_world *world,
+                        ir_dtype dtype)
 {
-    return algorithm < EXEC_ALGORITHMS ? names[algorithm] : NULL;
-}
-
-bool exec_algorithm_find(const char *name, exec_algorithm *out)
-{
-    for (int i = 0; i < EXEC_ALGORITHMS; i++)
-        if (strcmp(names[i], name) == 0) {
-            *out = (exec_algorithm)i;
-            return true;
-        }
-    return false;
-}
-
-/* A sum of 16-bit floats is a float until its last term: only who has all terms
- * rounds once. */
-bool exec_algorithm_may(exec_algorithm algorithm, const exec_world *world,
-                        ir_sbp_kind kind, ir_dtype dtype)
-{
-    if (algorithm == EXEC_direct)
-        return true;
-    if (algorithm == EXEC_mpi)
+    if (algorithm == PLAN_BY_mpi)
         return world->link && world->link->reduces &&
                world->link->reduces(dtype);
-    return kind != IR_PSUM || ir_dtype_bytes(dtype) != 2;
+    return algorithm == PLAN_BY_direct || ir_dtype_bytes(dtype) != 2;
 }
 
 /* ---- messages ---- */
@@ -337,7 +309,7 @@ void exec_list_tree(exec_listing *l, exec_members m, exec_span whole)
     }
 }
 
-/* ---- by node ---- */
+/* ---- hierarchical ---- */
 
 /* Hosts of the members in the order of their first ones. */
 typedef struct hosts {
@@ -423,7 +395,7 @@ static void gather_within(exec_listing *l, exec_members m, int32_t fewest,
     }
 }
 
-void exec_list_node(exec_listing *l, exec_members all, exec_span whole)
+void exec_list_hierarchical(exec_listing *l, exec_members all, exec_span whole)
 {
     const hosts h = list_hosts(l, all);
     const exec_members here = h.at[h.mine];

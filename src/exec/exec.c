@@ -55,14 +55,8 @@ static fs_status check_end(const ir_graph *graph, const exec_data *data,
     return FS_OK;
 }
 
-static const char *collectives_of(const exec_options *options)
-{
-    return options->collectives ? options->collectives
-                                : exec_algorithm_name(EXEC_direct);
-}
-
 /* What decides the result beside the plan. */
-static uint64_t digest_settings(const exec_data *data,
+static uint64_t digest_settings(const plan *p, const exec_data *data,
                                 const exec_options *options)
 {
     uint64_t digest = fs_hash(data->digest, &options->seed, sizeof(uint64_t));
@@ -75,7 +69,8 @@ static uint64_t digest_settings(const exec_data *data,
     }
     digest = fs_hash(digest, values, sizeof values);
     digest = fs_hash_text(digest, options->kernels ? options->kernels : "");
-    return fs_hash_text(digest, collectives_of(options));
+    return options->choice ? digest ^ plan_choice_digest(p, options->choice)
+                           : digest;
 }
 
 /* The first rank that has this digest. */
@@ -93,7 +88,7 @@ static fs_status compare_plans(exec_world *world, const plan *p,
                                const exec_options *options, fs_err *err)
 {
     uint64_t low[3] = {p->digest, (uint64_t)options->steps,
-                       digest_settings(data, options)};
+                       digest_settings(p, data, options)};
     uint64_t high[3] = {low[0], low[1], low[2]};
     exec_world_reduce(world, IR_PMIN, IR_I64, low, 3);
     exec_world_reduce(world, IR_PMAX, IR_I64, high, 3);

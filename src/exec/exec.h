@@ -10,6 +10,7 @@
 #include "exec/data.h"
 #include "exec/saving.h"
 #include "ir/train.h"
+#include "plan/algorithms.h"
 #include "plan/actor.h"
 #include "plan/timing.h"
 
@@ -67,9 +68,8 @@ typedef struct exec_options {
     const exec_sink *sink;     /* of this rank; NULL: nobody wants outputs */
     const char *weights;       /* first values: weights.h; NULL: drawn */
     uint64_t seed;
-    const char *kernels;            /* "auto", "reference" */
-    const char *collectives;        /* a row of exec/algorithms.def; NULL: the
-                                       first */
+    const char *kernels;       /* "auto", "reference" */
+    const plan_choice *choice; /* how all-reduces are done; NULL: directly */
     const ir_train_options *tuning; /* values of the optimizer's in the place
                                        of the graph's, NAN: its own; NULL: all
                                        its own */
@@ -78,6 +78,8 @@ typedef struct exec_options {
                            0: 30 */
     bool keep_process;  /* a fault of a lone rank is returned (FS_FAULT);
                            else it ends the process */
+    bool checks;        /* after each act, that no stream sleeps which may go
+                           on; else now and then */
     bool stop_early;    /* end soon after a loss that is not finite: no
                            trace then, and nothing may be fetched */
     plan_trace *trace;  /* events of the last step, or NULL: all ranks' on

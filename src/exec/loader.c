@@ -5,8 +5,6 @@
 #include "exec/world.h"
 
 #include <pthread.h>
-#include <sched.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -15,15 +13,21 @@
  * does so at once, and the poll is kept waiting no longer than by a kernel. */
 enum { AT_ONCE_NS = 20000 };
 
+/* A ring whose slots tell themselves whether they are full: what goes from one
+ * core to the other is one line of it, and one of the job. */
 struct exec_loader {
     const exec_data *data;
-    uint32_t room; /* a power of two */
-    exec_job **ring;
-    _Atomic uint32_t head, tail; /* taken from head, put at tail */
-    _Atomic bool stopping, asleep;
+    uint32_t room;             /* a power of two */
+    _Atomic(exec_job *) *ring; /* empty once its job is done */
+    exec_parker *poller;
+    bool spins; /* before it sleeps: no rank needs its core */
     bool started;
     pthread_t thread;
-    sem_t wake; /* posted by who finds it asleep: no lock on the poll's path */
+    _Atomic bool stopping;
+    uint32_t tail; /* where the poll puts, */
+    char apart[64];
+    uint32_t head; /* where the thread takes */
+    exec_parker parker;
     fs_err err;
 };
 
@@ -33,37 +37,46 @@ exec_loader *exec_loader_create(exec_world *world, const exec_data *data,
     exec_loader *loader =
         exec_world_alloc(world, 1, sizeof *loader, "the loader");
     loader->data = data;
+    loader->poller = &world->parker;
+    loader->spins = 2 * world->on_host <= world->cores;
     loader->room = 1;
     while ((int32_t)loader->room < jobs)
         loader->room *= 2;
     loader->ring = exec_world_alloc(world, loader->room, sizeof *loader->ring,
                                     "the loader's jobs");
-    sem_init(&loader->wake, 0, 0);
     return loader;
 }
 
-static bool is_empty(exec_loader *loader)
+static _Atomic(exec_job *) *slot(const exec_loader *loader, uint32_t at)
 {
-    return atomic_load(&loader->head) == atomic_load(&loader->tail);
+    return &loader->ring[at & (loader->room - 1)];
 }
 
-/* False when the loader is to end. */
-static bool wait_for_job(exec_loader *loader)
+static exec_job *job_at(const exec_loader *loader, uint32_t at)
 {
-    for (int spin = 0; spin < 16; spin++) {
-        if (!is_empty(loader))
-            return true;
-        sched_yield();
+    return atomic_load_explicit(slot(loader, at), memory_order_acquire);
+}
+
+static bool may_spin(const exec_loader *loader, int64_t begin_ns)
+{
+    return loader->spins && fs_now_ns() - begin_ns < loader->parker.wake_ns;
+}
+
+/* NULL when the loader is to end. */
+static exec_job *wait_for_job(exec_loader *loader)
+{
+    enum { LOOKS = 8, MOST_NS = 1000000000 };
+    const int64_t begin_ns = fs_now_ns();
+    exec_job *job = job_at(loader, loader->head);
+    while (!job && !atomic_load(&loader->stopping)) {
+        if (!may_spin(loader, begin_ns))
+            exec_parker_sleep(&loader->parker, MOST_NS);
+        for (int i = 0; i < LOOKS && !job; i++) {
+            exec_relax();
+            job = job_at(loader, loader->head);
+        }
     }
-    /* Either this sees the job, or who puts it there sees this asleep; a wake
-     * that is left over costs one more round. */
-    while (is_empty(loader) && !atomic_load(&loader->stopping)) {
-        atomic_store(&loader->asleep, true);
-        if (is_empty(loader) && !atomic_load(&loader->stopping))
-            sem_wait(&loader->wake);
-        atomic_store(&loader->asleep, false);
-    }
-    return !is_empty(loader);
+    return job;
 }
 
 /* The state that the job is in then. */
@@ -80,22 +93,16 @@ static int fill(exec_loader *loader, exec_job *job)
 static void *run_loader(void *ctx)
 {
     exec_loader *loader = ctx;
-    while (wait_for_job(loader)) {
-        uint32_t head = atomic_load(&loader->head);
-        exec_job *job = loader->ring[head & (loader->room - 1)];
-        const int state = fill(loader, job);
-        atomic_store(&loader->head, head + 1);
+    int state = EXEC_JOB_DONE;
+    exec_job *job;
+    while (state == EXEC_JOB_DONE && (job = wait_for_job(loader))) {
+        state = fill(loader, job);
+        atomic_store_explicit(slot(loader, loader->head++), NULL,
+                              memory_order_release);
         atomic_store_explicit(&job->state, state, memory_order_release);
-        if (state == EXEC_JOB_FAILED)
-            break;
+        exec_parker_wake(loader->poller);
     }
     return NULL;
-}
-
-static void wake(exec_loader *loader)
-{
-    if (atomic_exchange(&loader->asleep, false))
-        sem_post(&loader->wake);
 }
 
 /* While the thread has no other job: the data is asked by one at a time. What
@@ -103,7 +110,8 @@ static void wake(exec_loader *loader)
 static bool is_short(exec_loader *loader, const exec_job *job)
 {
     const exec_data *data = loader->data;
-    return job->took_ns > 0 && job->took_ns < AT_ONCE_NS && is_empty(loader) &&
+    return job->took_ns > 0 && job->took_ns < AT_ONCE_NS &&
+           !job_at(loader, loader->tail - 1) &&
            (!data->ready || data->ready(data->ctx, job->name, job->sample));
 }
 
@@ -125,17 +133,16 @@ void exec_loader_submit(exec_loader *loader, exec_job *job)
                               memory_order_relaxed);
         return;
     }
-    atomic_store(&job->state, EXEC_JOB_OPEN);
-    uint32_t tail = atomic_load(&loader->tail);
-    FS_ASSERT(tail - atomic_load(&loader->head) < loader->room);
-    loader->ring[tail & (loader->room - 1)] = job;
-    atomic_store(&loader->tail, tail + 1);
+    atomic_store_explicit(&job->state, EXEC_JOB_OPEN, memory_order_relaxed);
+    FS_ASSERT(!job_at(loader, loader->tail));
+    atomic_store_explicit(slot(loader, loader->tail++), job,
+                          memory_order_release);
     if (!loader->started) {
         loader->started = true;
         int code = pthread_create(&loader->thread, NULL, run_loader, loader);
         FS_ASSERT(code == 0);
     }
-    wake(loader);
+    exec_parker_wake(&loader->parker);
 }
 
 int exec_loader_look(exec_loader *loader, exec_job *job)
@@ -151,16 +158,20 @@ const fs_err *exec_loader_error(const exec_loader *loader)
     return &loader->err;
 }
 
+int64_t exec_loader_wake_ns(const exec_loader *loader)
+{
+    return loader->parker.wake_ns;
+}
+
 void exec_loader_destroy(exec_loader *loader)
 {
     if (!loader)
         return;
     if (loader->started) {
         atomic_store(&loader->stopping, true);
-        wake(loader);
+        exec_parker_wake(&loader->parker);
         pthread_join(loader->thread, NULL);
     }
-    sem_destroy(&loader->wake);
     free(loader->ring);
     free(loader);
 }

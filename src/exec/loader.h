@@ -1,6 +1,6 @@
 /* The loader: a thread that reads data ahead of the step, straight into the
- * registers. Jobs go to it through a single-producer ring; it spins a little
- * before it sleeps, because waking a thread costs tens of microseconds. A job
+ * registers. Jobs go to it through a single-producer ring; where no rank needs
+ * its core it spins as long as waking a thread takes before it sleeps. A job
  * that took less the last time is done at once, by who submits it. */
 #ifndef FS_EXEC_LOADER_H
 #define FS_EXEC_LOADER_H
@@ -22,6 +22,7 @@ typedef struct exec_job {
     ir_shape local;
     int64_t offset[IR_MAX_RANK];
     int32_t batch_axis;
+    /* What threads tell each other. */
     int64_t sample;
     int64_t took_ns; /* the last time; 0: there was none */
     void *out;
@@ -39,5 +40,7 @@ void exec_loader_submit(exec_loader *loader, exec_job *job);
  * go on. */
 int exec_loader_look(exec_loader *loader, exec_job *job);
 const fs_err *exec_loader_error(const exec_loader *loader);
+/* What waking its thread takes, by those so far; 0: it was not woken. */
+int64_t exec_loader_wake_ns(const exec_loader *loader);
 
 #endif

@@ -3,10 +3,10 @@ src_exec_libfs_exec_a_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) $(ZLIB_CFLAGS)
 src_exec_libfs_exec_a_SOURCES = src/exec/exec.c src/exec/exec.h \
   src/exec/world.c src/exec/world.h \
   src/exec/link.c src/exec/link.h src/exec/link_mpi.c src/exec/link_local.c \
-  src/exec/piece.c src/exec/piece.h \
+  src/exec/piece.c src/exec/fold.c src/exec/piece.h \
   src/exec/transfer.c src/exec/transfer.h \
-  src/exec/algorithms.c src/exec/algorithms.h src/exec/algorithms.def src/exec/messages.h \
-  src/exec/loader.c \
+  src/exec/algorithms.c src/exec/messages.h \
+  src/exec/loader.c src/exec/parker.c src/exec/parker.h \
   src/exec/loader.h src/exec/recorder.c src/exec/recorder.h \
   src/exec/failpoint.c src/exec/failpoint.h \
   src/exec/data.h src/exec/data.def src/exec/data_kinds.h src/exec/data.c src/exec/data_inputs.c \
@@ -80,6 +80,14 @@ tests_plan_live_test_SOURCES = tests/plan_live_test.c tests/equal.h \
   tests/equal_strategies.c tests/exec_plans.h tests/zoo_tiny.h tests/tap.h
 tests_plan_live_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_plan_live_test_LDADD = $(zoo_libs) $(exec_libs)
+# Who may go on is woken, whatever the order of events.
+check_PROGRAMS += tests/plan_wakes_test
+tests_plan_wakes_test_SOURCES = tests/plan_wakes_test.c tests/equal.h \
+  tests/equal_cases.c tests/equal_graphs.c tests/equal_ops.c \
+  tests/equal_ops.h tests/equal_ops_move.c tests/equal_each.c $(op_cases) \
+  tests/equal_strategies.c tests/exec_plans.h tests/zoo_tiny.h tests/tap.h
+tests_plan_wakes_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_plan_wakes_test_LDADD = $(zoo_libs) $(exec_libs)
 .PHONY: check-long
 check-long: all tests/exec_equal_test tests/plan_explore_test \
   tests/plan_fuzz_test tests/plan_live_test
@@ -131,7 +139,7 @@ tests_exec_probe_test_SOURCES = tests/exec_probe_test.c tests/tap.h
 tests_exec_probe_test_LDADD = $(exec_libs)
 
 EXTRA_DIST += src/exec/README.md src/exec/FAULTS.md src/exec/DATA.md \
-  src/exec/CHECKPOINTS.md
+  src/exec/CHECKPOINTS.md src/exec/ACTS.md
 
 check_PROGRAMS += tests/exec_cuda_test
 tests_exec_cuda_test_SOURCES = tests/exec_cuda_test.c tests/tap.h

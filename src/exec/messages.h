@@ -7,8 +7,8 @@
 #ifndef FS_EXEC_MESSAGES_H
 #define FS_EXEC_MESSAGES_H
 
-#include "exec/algorithms.h"
 #include "exec/world.h"
+#include "plan/algorithms.h"
 
 typedef struct exec_send {
     exec_layout layout; /* in `out` when it is `made`, else in `in` */
@@ -23,6 +23,7 @@ typedef struct exec_take {
     exec_part own;
     bool folds;       /* into its box; else it is placed there */
     bool first, last; /* of the contributions to its box */
+    bool joins;       /* with the next, which is added to it on the way */
     int64_t low_at;   /* of its box in the lower halves */
     int32_t after;    /* sends */
 } exec_take;
@@ -59,12 +60,16 @@ typedef struct exec_listing {
 } exec_listing;
 
 typedef void exec_list_fn(exec_listing *l, exec_members all, exec_span whole);
-#define EXEC_ALGORITHM(name) exec_list_fn exec_list_##name;
-#include "exec/algorithms.def"
-#undef EXEC_ALGORITHM
+#define PLAN_ALGORITHM(name, where, runs) EXEC_LIST_##runs(name)
+#define EXEC_LIST_RUNS(name) exec_list_fn exec_list_##name;
+#define EXEC_LIST_SAID(name)
+#include "plan/algorithms.def"
+#undef EXEC_LIST_RUNS
+#undef EXEC_LIST_SAID
+#undef PLAN_ALGORITHM
 
 /* May it reduce so? What it may not is done directly. */
-bool exec_algorithm_may(exec_algorithm algorithm, const exec_world *world,
-                        ir_sbp_kind kind, ir_dtype dtype);
+bool exec_algorithm_may(plan_algorithm algorithm, const exec_world *world,
+                        ir_dtype dtype);
 
 #endif

@@ -55,6 +55,9 @@ void exec_piece_cut(const ir_shape *whole, const ir_shape *local,
 bool exec_can_fold(ir_dtype dtype);
 void exec_fold(ir_sbp_kind kind, ir_dtype dtype, void *to, const void *from,
                int64_t count);
+/* to = a op b; `to` may be `a`. */
+void exec_fold_two(ir_sbp_kind kind, ir_dtype dtype, void *to, const void *a,
+                   const void *b, int64_t count);
 /* Elements that change nothing in a reduction: zeros, or the infinity of a
  * float that is below or above all. */
 void exec_fill_neutral(ir_sbp_kind kind, ir_dtype dtype, void *to,

@@ -117,13 +117,12 @@ static void prepare_load(exec_rank *rank, const exec_data *data, exec_task *t)
 
 /* ---- BOX, SEND, RECV ---- */
 
-/* Its name was compared with the table before. */
-static exec_algorithm algorithm_of(const exec_rank *rank)
+static plan_algorithm algorithm_of(const exec_rank *rank, const exec_task *t)
 {
-    exec_algorithm algorithm = EXEC_direct;
-    if (rank->options->collectives)
-        exec_algorithm_find(rank->options->collectives, &algorithm);
-    return algorithm;
+    const plan_choice *choice = rank->options->choice;
+    const int64_t role = rank->role - rank->plan->roles;
+    return choice ? (plan_algorithm)choice->of[role][t - rank->tasks]
+                  : PLAN_BY_direct;
 }
 
 static fs_status make_transfer(exec_rank *rank, exec_task *t,
@@ -140,7 +139,7 @@ static fs_status make_transfer(exec_rank *rank, exec_task *t,
         .takes_at = takes ? me - to->first_device : -1,
         .first_giver = from->first_device,
         .first_taker = to->first_device,
-        .algorithm = algorithm_of(rank),
+        .algorithm = algorithm_of(rank, t),
         .tag = 1 + (t->task->kind == PLAN_BOX
                         ? t->task->comm
                         : rank->plan->n_comms + t->task->channel)};
@@ -296,6 +295,7 @@ static void lay_out_firing(exec_rank *rank, int32_t task)
     const plan_task *p = t->task;
     t->runs = p->kind == PLAN_COMPUTE;
     t->meets = p->comm >= 0 || p->channel >= 0;
+    t->wakes = plan_actor_wakes_of(rank->actors, task);
     for (int32_t i = 0; i < rank->n_captures; i++)
         t->captured |= rank->captures[i].task == task;
     if (!t->kernel)
@@ -306,6 +306,11 @@ static void lay_out_firing(exec_rank *rank, int32_t task)
     for (int32_t i = 0; i < p->n_out; i++)
         place_arg(rank, t, p->out[i], true, &t->call.out[i]);
     t->call.scratch = rank->memory + rank->role->stream_scratch[p->stream];
+    if (rank->world->size == 1)
+        return;
+    rank->rest[p->stream] = (exec_rest){rank, p->stream};
+    t->call.rest = exec_rank_rest;
+    t->call.rest_ctx = &rank->rest[p->stream];
 }
 
 fs_status exec_rank_begin(exec_world *world, const ir_graph *graph,
@@ -346,6 +351,7 @@ fs_status exec_rank_open(exec_rank *rank, const exec_data *data, fs_err *err)
     rank->tasks = fs_new(arena, exec_task, rank->role->n_tasks);
     rank->flight = fs_new(arena, exec_flight, rank->role->n_streams);
     keep_steps(rank);
+    rank->rest = fs_new(arena, exec_rest, rank->role->n_streams);
     rank->firings_per_step = count_firings(rank);
     rank->loader = exec_loader_create(rank->world, data, rank->role->n_streams);
     kernel_set_threads(1); /* a device is one core: exec.h */

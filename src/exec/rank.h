@@ -8,6 +8,7 @@
 #include "exec/loader.h"
 #include "exec/transfer.h"
 #include "kernels/kernel.h"
+#include "plan/actor_wakes.h"
 
 enum { EXEC_SAMPLES = 32 };
 
@@ -32,6 +33,7 @@ typedef struct exec_task {
     bool captured; /* some capture is of what it makes */
     bool meets;    /* others: a collective, a move */
     bool runs;     /* a kernel, here and now */
+    plan_actor_wakes wakes;
     /* COMPUTE */
     const kernel *kernel; /* NULL: the task moves nothing (an output) */
     void *state;
@@ -56,8 +58,8 @@ typedef struct exec_flight {
     int64_t free_ns;     /* when the stream's last task completed */
     exec_record *record; /* where it is told of, */
     exec_now *now;       /* and there what the stream is at */
-    int64_t unused;      /* 64 bytes */
-} exec_flight;
+    bool landed;         /* a transfer, while a kernel ran */
+} exec_flight;           /* 64 bytes */
 
 /* A tensor the caller wants: where this rank's piece of it is kept when its
  * register's memory may be used again. */
@@ -73,6 +75,12 @@ typedef enum exec_early {
     EXEC_DIVERGES, /* a loss is not finite */
     EXEC_IS_OVER   /* its data says so */
 } exec_early;
+
+/* Who looks after transfers while a stream's kernel runs. */
+typedef struct exec_rest {
+    struct exec_rank *rank;
+    int32_t stream;
+} exec_rest;
 
 typedef struct exec_rank {
     exec_world *world;
@@ -93,10 +101,12 @@ typedef struct exec_rank {
     exec_flight *flight; /* [role->n_streams] */
     exec_alone alone;
     fs_ticker clock;
-    /* Streams, bit s mod 64: to which something has happened since they could
-     * not go on, or with a transfer in flight; with one; with a load. */
+    /* Streams (plan_stream_bit): to which something has happened since they
+     * could not go on; with a transfer in flight; with a load. */
     uint64_t awake, moving, loading;
     uint64_t all_awake;
+    int64_t rested_ns; /* when transfers were looked after the last time */
+    exec_rest *rest;   /* [role->n_streams] */
     exec_record *record;
     bool times_kernels;  /* by the rank's own time */
     int64_t traced_step; /* -1: none */
@@ -196,6 +206,8 @@ void exec_rank_give(exec_rank *rank, int32_t stream, const exec_task *t);
 
 /* Steps the actors until all are at their end. */
 void exec_rank_run(exec_rank *rank);
+/* Of a kernel that takes long (kernel_rest): progresses transfers. */
+void exec_rank_rest(void *rest);
 
 /* Something happened that is no message of a task. */
 static inline void exec_rank_wake(exec_rank *rank)

@@ -93,14 +93,14 @@ static void dawdle(const exec_rank *rank, int64_t start, int64_t percent)
 
 /* Where a rank shares its core, or is slowed. A kernel may take less than
  * reading the clock: else the firing's start and end are its own. */
-SELDOM void run_timed(exec_rank *rank, int32_t stream, exec_task *t)
+static void run_timed(exec_rank *rank, int32_t stream, exec_task *t)
 {
     const exec_failpoints *f = rank->world->failpoints;
     int64_t start = own_now_ns(rank);
     run_kernel(rank, stream, t);
     if (f && f->slow_percent > 0)
         dawdle(rank, start, f->slow_percent);
-    rank->flight[stream].busy_ns = own_now_ns(rank) - start;
+    rank->flight[stream].busy_ns += own_now_ns(rank) - start;
 }
 
 static void start_load(exec_rank *rank, int32_t stream, exec_task *t)
@@ -207,12 +207,12 @@ static int64_t find_ready(const exec_rank *rank, const plan_task *task)
 ALWAYS void record_head(const exec_rank *rank, const plan_cursor *c,
                         const exec_flight *flight, int64_t now)
 {
-    *flight->now = (exec_now){
-        .fired = flight->now->fired,
-        .since_ns = now,
-        .task = c->task,
-        .micro_batch = c->task < 0 ? 0 : rank->actors->micro_batch[c->slot],
-        .step = (int32_t)(flight->record->first_step + c->step)};
+    exec_now *at = flight->now;
+    at->since_ns = now;
+    at->task = c->task;
+    at->micro_batch = c->task < 0 ? 0 : rank->actors->micro_batch[c->slot];
+    at->step = (int32_t)(flight->record->first_step + c->step);
+    at->busy = false;
 }
 
 /* .. that it has begun .. */
@@ -286,10 +286,11 @@ SELDOM bool look_at_result(exec_rank *rank, int32_t stream, exec_task *t,
            plan_actor_last_firing(rank->actors, stream);
 }
 
-/* A bit of several streams stays. */
+/* A bit that streams share stays. */
 static uint64_t own_bit(const exec_rank *rank, int32_t stream)
 {
-    return rank->role->n_streams <= 64 ? UINT64_C(1) << stream : 0;
+    return stream < 63 || rank->role->n_streams <= 64 ? plan_stream_bit(stream)
+                                                      : 0;
 }
 
 /* Returns whether it was the step's last act. */
@@ -303,10 +304,10 @@ ALWAYS bool complete(exec_rank *rank, int32_t stream, exec_task *t,
         (exec_sample){flight->start_ns, now, flight->busy_ns, beside};
     if (step >= rank->wanted_step)
         saves = look_at_result(rank, stream, t, now);
+    rank->awake |= t->wakes.by[plan_actor_last_firing(rank->actors, stream)];
     plan_actor_done(rank->actors, stream);
     if (saves)
         exec_saver_made(rank->saver, t->task, step);
-    exec_rank_wake(rank);
     flight->busy_ns = 0;
     flight->free_ns = rank->last_move_ns = now;
     record_end(rank, stream, flight, now);
@@ -349,7 +350,36 @@ static bool poll_flight(exec_rank *rank, int32_t stream, exec_task *t,
                             exec_loader_error(rank->loader)->text);
         return state == EXEC_JOB_DONE;
     }
+    if (rank->flight[stream].landed) {
+        rank->flight[stream].landed = false;
+        return true;
+    }
     return poll_transfer(rank, stream, t, moved);
+}
+
+/* While a kernel runs that takes long. Its time is less by what went to
+ * transfers. */
+void exec_rank_rest(void *ctx)
+{
+    enum { SELDOM_NS = 100000 };
+    const exec_rest *rest = ctx;
+    exec_rank *rank = rest->rank;
+    if (rank->moving == 0)
+        return;
+    const int64_t start = fs_ticker_ns(&rank->clock);
+    if (start - rank->rested_ns < SELDOM_NS)
+        return;
+    const int64_t own = own_now_ns(rank);
+    for (int32_t s = 0; s < rank->role->n_streams; s++) {
+        const plan_cursor *c = &rank->actors->cursor[s];
+        exec_task *t = c->busy ? &rank->tasks[c->task] : NULL;
+        bool moved = false;
+        if (t && t->transfer && !rank->flight[s].landed)
+            rank->flight[s].landed = poll_transfer(rank, s, t, &moved);
+    }
+    rank->flight[rest->stream].busy_ns -= own_now_ns(rank) - own;
+    rank->rested_ns = fs_ticker_ns(&rank->clock);
+    rank->flight[rest->stream].start_ns += rank->rested_ns - start;
 }
 
 /* Of a run with failpoints, before anything of the firing is done but its
@@ -386,26 +416,37 @@ ALWAYS void fire(exec_rank *rank, int32_t stream, exec_task *t)
         look_at_firing(rank, stream, t);
 }
 
-/* A kernel is done when it returns. Returns whether the step is. */
-ALWAYS bool compute(exec_rank *rank, int32_t stream, exec_task *t)
+ALWAYS bool end_kernel(exec_rank *rank, int32_t stream, exec_task *t,
+                       int64_t took_ns, int64_t now)
 {
-    exec_flight *flight = &rank->flight[stream];
-    fire(rank, stream, t);
-    if (rank->times_kernels)
-        run_timed(rank, stream, t);
-    else
-        run_kernel(rank, stream, t);
-    const int64_t now = fs_ticker_ns(&rank->clock);
-    const int64_t took_ns =
-        rank->times_kernels ? flight->busy_ns : now - flight->start_ns;
     exec_alone_compute(&rank->alone, took_ns);
     rank->record->compute_ns += took_ns;
     return complete(rank, stream, t, 0, now);
 }
 
+SELDOM bool compute_timed(exec_rank *rank, int32_t stream, exec_task *t)
+{
+    fire(rank, stream, t);
+    run_timed(rank, stream, t);
+    return end_kernel(rank, stream, t, rank->flight[stream].busy_ns,
+                      fs_ticker_ns(&rank->clock));
+}
+
+/* A kernel is done when it returns. Returns whether the step is. */
+ALWAYS bool compute(exec_rank *rank, int32_t stream, exec_task *t)
+{
+    const exec_flight *flight = &rank->flight[stream];
+    if (rank->times_kernels)
+        return compute_timed(rank, stream, t);
+    fire(rank, stream, t);
+    run_kernel(rank, stream, t);
+    const int64_t now = fs_ticker_ns(&rank->clock);
+    return end_kernel(rank, stream, t, now - flight->start_ns, now);
+}
+
 SELDOM void start(exec_rank *rank, int32_t stream, exec_task *t)
 {
-    const uint64_t bit = UINT64_C(1) << (stream & 63);
+    const uint64_t bit = plan_stream_bit(stream);
     exec_flight *flight = &rank->flight[stream];
     fire(rank, stream, t);
     if (t->meets)
@@ -435,13 +476,6 @@ SELDOM void land(exec_rank *rank, int32_t stream, exec_task *t)
              now);
 }
 
-/* The head can do nothing, or nothing that is not looked for anyway, until
- * something happens to its stream. */
-static void doze(exec_rank *rank, int32_t stream)
-{
-    rank->awake = (rank->awake & ~own_bit(rank, stream)) | rank->moving;
-}
-
 ALWAYS bool may_fire(const exec_rank *rank, int32_t stream)
 {
     return exec_rank_may_begin(rank, stream) &&
@@ -450,9 +484,9 @@ ALWAYS bool may_fire(const exec_rank *rank, int32_t stream)
 }
 
 /* Nobody else has anything to do. Loads go on by themselves. */
-ALWAYS bool may_go_on(const exec_rank *rank, int32_t stream)
+ALWAYS bool may_go_on(const exec_rank *rank, uint64_t bit)
 {
-    return rank->awake == UINT64_C(1) << (stream & 63) &&
+    return (rank->awake | rank->moving) == bit &&
            rank->last_move_ns < rank->look_ns;
 }
 
@@ -461,13 +495,14 @@ ALWAYS bool may_go_on(const exec_rank *rank, int32_t stream)
 static bool run_kernels(exec_rank *rank, int32_t stream)
 {
     const plan_cursor *c = &rank->actors->cursor[stream];
+    const uint64_t bit = plan_stream_bit(stream);
     bool ran = false;
     while (may_fire(rank, stream)) {
         exec_task *t = &rank->tasks[c->task];
         if (!t->runs)
             break;
         ran = true;
-        if (compute(rank, stream, t) || !may_go_on(rank, stream))
+        if (compute(rank, stream, t) || !may_go_on(rank, bit))
             break;
     }
     return ran;
@@ -488,18 +523,36 @@ static bool serve_stream(exec_rank *rank, int32_t stream)
         land(rank, stream, &rank->tasks[c->task]);
         return true;
     }
-    doze(rank, stream);
     return moved;
+}
+
+/* Those of a bit, which sleep from now on unless something wakes them. */
+static bool serve_bit(exec_rank *rank, int32_t bit)
+{
+    const int32_t end = bit < 63 ? bit + 1 : rank->role->n_streams;
+    bool moved = false;
+    rank->awake &= ~plan_stream_bit(bit);
+    for (int32_t s = bit; s < end; s++)
+        moved |= serve_stream(rank, s);
+    return moved;
+}
+
+/* What sleeps can do nothing. */
+SELDOM void check_sleepers(const exec_rank *rank)
+{
+    for (int32_t s = 0; s < rank->role->n_streams; s++)
+        FS_ASSERT((rank->awake & plan_stream_bit(s)) || !may_fire(rank, s));
 }
 
 static bool serve_streams(exec_rank *rank)
 {
     bool moved = false;
-    uint64_t left = rank->awake | rank->loading;
-    for (; left != 0; left &= left - 1)
-        for (int32_t s = __builtin_ctzll(left); s < rank->role->n_streams;
-             s += 64)
-            moved |= serve_stream(rank, s);
+    uint64_t left = rank->awake | rank->moving | rank->loading;
+    for (; left != 0; left &= left - 1) {
+        moved |= serve_bit(rank, __builtin_ctzll(left));
+        if (rank->options->checks)
+            check_sleepers(rank);
+    }
     return moved;
 }
 
@@ -576,7 +629,10 @@ static void watch(exec_rank *rank, int64_t now)
     fs_ticker_tune(&rank->clock);
     now = fs_ticker_ns(&rank->clock); /* if it had leapt, the true time */
     const int64_t run_ns = now - rank->begin_ns;
-    rank->look_ns = now + (run_ns < LOOK_NS ? run_ns : LOOK_NS);
+    rank->look_ns = now + (rank->options->checks ? 0
+                           : run_ns < LOOK_NS    ? run_ns
+                                                 : LOOK_NS);
+    check_sleepers(rank);
     if (rank->saver && exec_saver_moves(rank->saver, now))
         exec_rank_moves(rank, now);
     exec_rank_poll_stop(rank);
@@ -611,6 +667,13 @@ static void begin(exec_rank *rank)
     begin_record(rank);
 }
 
+/* Loads and checkpoints call; what other ranks do has to be looked for. */
+static void wait(exec_rank *rank, exec_idle *idle)
+{
+    idle->called = rank->moving == 0 && rank->stopping == EXEC_SETTLED;
+    exec_idle_wait(rank->world, idle);
+}
+
 void exec_rank_run(exec_rank *rank)
 {
     exec_idle idle = {0};
@@ -632,7 +695,7 @@ void exec_rank_run(exec_rank *rank)
         if (moved)
             idle.rounds = 0;
         else
-            exec_idle_wait(rank->world, &idle);
+            wait(rank, &idle);
         /* Who completed something has just looked at the clock. */
         watch(rank, rank->last_move_ns == before_ns ? fs_ticker_ns(&rank->clock)
                                                     : rank->last_move_ns);

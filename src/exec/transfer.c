@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    SMALL_BYTES = 64,
+    SMALL_BYTES = PLAN_FEW_BYTES,
     /* A part of an all-reduce is on its way while the one before it is folded.
      * By TCP 16 MB take 16 ms of the ranks' time in chunks of 256 KiB, 11 ms in
      * chunks of 1 MiB, 10.5 ms in chunks of 2; more than so many of them make
@@ -191,9 +191,13 @@ static void make_all_reduce(exec_transfer *t, const exec_transfer_spec *s,
                             const plan_shares *shares, fs_arena *arena)
 {
     static exec_list_fn *const list[] = {
-#define EXEC_ALGORITHM(name) exec_list_##name,
-#include "exec/algorithms.def"
-#undef EXEC_ALGORITHM
+#define PLAN_ALGORITHM(name, where, runs) EXEC_LIST_##runs(name)
+#define EXEC_LIST_RUNS(name) exec_list_##name,
+#define EXEC_LIST_SAID(name) exec_list_direct,
+#include "plan/algorithms.def"
+#undef EXEC_LIST_RUNS
+#undef EXEC_LIST_SAID
+#undef PLAN_ALGORITHM
     };
     const int32_t n = shares->n;
     const int64_t count = ir_shape_count(&shares->at[0].box.shape);
@@ -213,16 +217,36 @@ static void make_all_reduce(exec_transfer *t, const exec_transfer_spec *s,
                       .chunk = chunk_of(s->chunk_bytes, count, n, element),
                       .wide = t->folds == IR_PSUM && element == 2,
                       .out = &t->m};
-    const exec_algorithm algorithm =
-        exec_algorithm_may(s->algorithm, t->world, t->folds, t->dtype)
-            ? s->algorithm
-            : EXEC_direct;
+    const plan_algorithm algorithm =
+        exec_algorithm_may(s->algorithm, t->world, t->dtype) ? s->algorithm
+                                                             : PLAN_BY_direct;
     list[algorithm](&l, all, (exec_span){0, count});
-    if (algorithm == EXEC_mpi) {
+    if (algorithm == PLAN_BY_mpi) {
         t->n_members = n;
         t->member = rank;
     }
     t->out_bytes = count * element;
+}
+
+static bool is_flat(const exec_part *part)
+{
+    return part->n == 0;
+}
+
+/* What this rank gives first of all, and a contribution to the same bytes
+ * behind it, are read once and written once. */
+static void join_takes(exec_transfer *t)
+{
+    for (int32_t i = 0; i + 1 < t->m.takes.n && t->m.low_bytes == 0; i++) {
+        exec_take *take = &t->m.takes.at[i], *next = take + 1;
+        const exec_part *part = &take->layout.part;
+        take->joins = take->rank == t->world->rank && take->folds &&
+                      take->first && next->folds && !next->first &&
+                      next->rank != t->world->rank && is_flat(part) &&
+                      is_flat(&take->own) && is_flat(&next->layout.part) &&
+                      next->layout.part.offset == part->offset &&
+                      next->layout.part.run == part->run;
+    }
 }
 
 /* MPI counts in ints. */
@@ -270,6 +294,7 @@ fs_status exec_transfer_make(exec_world *world, const exec_transfer_spec *s,
     else
         make_direct(t, s, arena);
     t->fills = plan_exchange_fills(s->exchange);
+    join_takes(t);
     make_room(t, arena);
     *out = t;
     return FS_OK;
@@ -296,12 +321,19 @@ void exec_transfer_release(exec_transfer *t)
         release_layout(t, t->m.sends.at[i].rank, &t->m.sends.at[i].layout);
 }
 
-/* Contributions of others. */
+/* Is it received into scratch? The first contribution to a box lies there as it
+ * comes, but for halves of sums. */
+static bool waits_in_slot(const exec_transfer *t, const exec_take *take)
+{
+    return take->folds && take->rank != t->world->rank &&
+           !(take->first && t->m.low_bytes == 0);
+}
+
 static int32_t count_folds(const exec_transfer *t)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < t->m.takes.n; i++)
-        n += t->m.takes.at[i].folds && t->m.takes.at[i].rank != t->world->rank;
+        n += waits_in_slot(t, &t->m.takes.at[i]);
     return n;
 }
 
@@ -345,7 +377,7 @@ static bool ask(exec_transfer *t, int32_t i)
     const exec_take *take = &t->m.takes.at[i];
     if (take->rank == t->world->rank)
         return true;
-    if (!take->folds) {
+    if (!waits_in_slot(t, take)) {
         if (take->after > t->given)
             return false;
         t->world->link->recv(t->world, t->out, &take->layout, take->rank,
@@ -384,22 +416,44 @@ static void fold(exec_transfer *t, const exec_take *take, const exec_part *part,
         exec_part_fold(t->folds, t->dtype, part, from, to, t->out);
 }
 
+static bool is_there(const exec_transfer *t, int32_t i)
+{
+    const exec_take *take = &t->m.takes.at[i];
+    return i < t->asked && take->after <= t->given &&
+           (t->arrived[i] || take->rank == t->world->rank);
+}
+
+static void finish_two(exec_transfer *t, const exec_take *own)
+{
+    const exec_part *to = &own->layout.part;
+    exec_fold_two(t->folds, t->dtype, t->out + to->offset,
+                  t->in + own->own.offset, slot_of(t, t->slots_done++),
+                  to->run / ir_dtype_bytes(t->dtype));
+}
+
+static void finish_one(exec_transfer *t, const exec_take *take)
+{
+    const exec_part flat = {.run = exec_part_bytes(&take->layout.part)};
+    if (take->rank == t->world->rank)
+        fold(t, take, &take->own, t->in);
+    else if (waits_in_slot(t, take))
+        fold(t, take, &flat, slot_of(t, t->slots_done++));
+}
+
 /* Works off takes in their order as far as they are there. */
 static bool finish_takes(exec_transfer *t)
 {
     const int32_t before = t->done;
     while (t->done < t->asked) {
         const exec_take *take = &t->m.takes.at[t->done];
-        const bool own = take->rank == t->world->rank;
-        if ((!own && !t->arrived[t->done]) || take->after > t->given)
+        const int32_t last = t->done + take->joins;
+        if (!is_there(t, t->done) || !is_there(t, last))
             break;
-        if (own) {
-            fold(t, take, &take->own, t->in);
-        } else if (take->folds) {
-            const exec_part flat = {.run = exec_part_bytes(&take->layout.part)};
-            fold(t, take, &flat, slot_of(t, t->slots_done++));
-        }
-        t->done++;
+        if (take->joins)
+            finish_two(t, take);
+        else
+            finish_one(t, take);
+        t->done = last + 1;
     }
     return t->done > before;
 }

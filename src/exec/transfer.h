@@ -2,14 +2,14 @@
  * link: messages (messages.h) listed once, run once per firing. Each position
  * sends every other what that takes from it, and contributions are folded in
  * the order of positions. A reduction that leaves the same bytes with a group
- * of ranks is an all-reduce among them, of which algorithms.def has several.
- * The bits never depend on arrival. Links progress nothing by themselves:
- * progress happens in exec_transfer_poll. */
+ * of ranks is an all-reduce among them, of which plan/algorithms.def has
+ * several. The bits never depend on arrival. Links progress nothing by
+ * themselves: progress happens in exec_transfer_poll. */
 #ifndef FS_EXEC_TRANSFER_H
 #define FS_EXEC_TRANSFER_H
 
-#include "exec/algorithms.h"
 #include "exec/world.h"
+#include "plan/algorithms.h"
 #include "plan/exchange.h"
 
 typedef struct exec_transfer exec_transfer;
@@ -22,7 +22,7 @@ typedef struct exec_transfer_spec {
     int32_t gives_at, takes_at;
     int32_t first_giver, first_taker;
     int tag;
-    exec_algorithm algorithm; /* of an all-reduce; direct where it may not be */
+    plan_algorithm algorithm; /* of an all-reduce; direct where it may not be */
     int64_t chunk_bytes;      /* of its messages at most; 0: what pays */
 } exec_transfer_spec;
 /* FS_FAULT names what cannot be done (P of bool). */

@@ -1,12 +1,13 @@
 #include "config.h"
 #include "exec/world.h"
 
+#include "base/clock.h"
+
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 bool exec_started_by_mpirun(void)
@@ -274,11 +275,9 @@ fs_status exec_world_agree(exec_world *world, fs_status mine, fs_err *err)
     return err->status;
 }
 
-static void relax_core(void)
+static int64_t least(int64_t a, int64_t b)
 {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#endif
+    return a < b ? a : b;
 }
 
 /* A rank that waits on a shared core gives it up. A sleeper that wakes is let
@@ -286,21 +285,53 @@ static void relax_core(void)
  * whole forward pass) or, beside a foreign process, for far longer; but each
  * waking takes the core from a rank that computes (every 20 us: 40 % of it,
  * every 100 us: 10 %), so that the naps grow. */
-void exec_idle_wait(const exec_world *world, exec_idle *idle)
+static void wait_on_shared_core(exec_world *world, exec_idle *idle)
 {
-    enum { SPINS = 500, YIELDS = 2000, LEAST_NS = 10000, MOST_NS = 200000 };
-    int32_t spins = world->oversubscribed ? 0 : SPINS;
-    int32_t yields = world->oversubscribed ? 3 : YIELDS;
-    idle->rounds++;
-    if (idle->rounds <= spins) {
-        relax_core();
-    } else if (idle->rounds <= spins + yields) {
+    enum { YIELDS = 3, LEAST_NS = 10000, MOST_NS = 200000, SHARE = 2 };
+    const int64_t now = fs_now_ns();
+    if (idle->rounds <= YIELDS) {
+        idle->since_ns = now;
         sched_yield();
-        idle->nap_ns = LEAST_NS;
-    } else {
-        struct timespec nap = {0, idle->nap_ns};
-        nanosleep(&nap, NULL);
-        idle->nap_ns += idle->nap_ns / 2;
-        idle->nap_ns = idle->nap_ns < MOST_NS ? idle->nap_ns : MOST_NS;
+        return;
     }
+    const int64_t nap_ns = (now - idle->since_ns) / SHARE;
+    exec_parker_sleep(&world->parker,
+                      nap_ns < LEAST_NS ? LEAST_NS : least(nap_ns, MOST_NS));
+}
+
+/* Nobody else computes on its core, so that it may spin as long as being woken
+ * takes. Then it sleeps until it is called; what nobody calls for (messages) it
+ * looks for after naps, once naps of this share of what it has waited are
+ * longer than what being woken takes, and gives way to threads that read and
+ * save before. A message is late by no more than this share. */
+static void wait_on_own_core(exec_world *world, exec_idle *idle)
+{
+    enum {
+        LEAST_NS = 10000,
+        MOST_NS = 2000000,
+        CALLED_NS = 5000000,
+        SHARE = 8
+    };
+    const int64_t now = fs_now_ns(), wake_ns = world->parker.wake_ns;
+    const int64_t spin_ns = wake_ns > LEAST_NS ? wake_ns : LEAST_NS;
+    if (idle->rounds == 1)
+        idle->since_ns = now;
+    const int64_t waited_ns = now - idle->since_ns, nap_ns = waited_ns / SHARE;
+    if (waited_ns < spin_ns)
+        exec_relax();
+    else if (idle->called)
+        exec_parker_sleep(&world->parker, CALLED_NS);
+    else if (nap_ns < spin_ns)
+        sched_yield();
+    else
+        exec_parker_sleep(&world->parker, least(nap_ns, MOST_NS));
+}
+
+void exec_idle_wait(exec_world *world, exec_idle *idle)
+{
+    idle->rounds++;
+    if (world->oversubscribed)
+        wait_on_shared_core(world, idle);
+    else
+        wait_on_own_core(world, idle);
 }

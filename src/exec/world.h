@@ -7,6 +7,7 @@
 #include "exec/exec.h"
 #include "exec/failpoint.h"
 #include "exec/link.h"
+#include "exec/parker.h"
 
 struct exec_world {
     int32_t rank, size;
@@ -22,6 +23,7 @@ struct exec_world {
     struct exec_hub *hub;      /* of threads */
     exec_recorder recorder; /* of a process; ranks that are threads have none */
     exec_failpoints *failpoints; /* NULL: none */
+    exec_parker parker;          /* of the polling thread */
 };
 
 enum {
@@ -53,11 +55,13 @@ void exec_world_bcast(exec_world *world, void *data, int64_t bytes,
 void exec_world_barrier(exec_world *world);
 
 /* What a polling loop does when a round moved nothing: give way at once when
- * ranks share cores, sleep after many empty rounds. */
+ * ranks share cores, else spin; then nap, the longer the longer it has waited.
+ * Who wakes the world's parker ends a nap. */
 typedef struct exec_idle {
     int32_t rounds; /* empty ones in a row */
-    int64_t nap_ns;
+    bool called;    /* whoever it waits for wakes the parker */
+    int64_t since_ns;
 } exec_idle;
-void exec_idle_wait(const exec_world *world, exec_idle *idle);
+void exec_idle_wait(exec_world *world, exec_idle *idle);
 
 #endif

@@ -45,7 +45,8 @@ kernel_attention kernel_attention_read(const kernel_call *call,
                           .scale = call->f[0],
                           .fill = call->f[1],
                           .cap = call->f[2],
-                          .multiply = multiply};
+                          .multiply = multiply,
+                          .call = call};
     if (i[4])
         a.lengths = &call->in[--n];
     if (n > first + 3)
@@ -142,6 +143,7 @@ static void cut_keys(const kernel_attention *a, kernel_block *block)
 bool kernel_attention_next_rows(const kernel_attention *a, kernel_block *block)
 {
     const int64_t part = even_part(block->all, KERNEL_QUERIES, 8);
+    kernel_rest(a->call);
     do {
         block->at = block->at < 0 ? 0 : block->at + part;
         if (block->at >= block->all)

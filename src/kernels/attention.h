@@ -35,6 +35,7 @@ typedef struct kernel_attention {
     int64_t step[4]; /* of mask or bias along the axes of the scores */
     double scale, fill, cap;
     kernel_multiply *multiply;
+    const kernel_call *call;
 } kernel_attention;
 
 kernel_attention kernel_attention_read(const kernel_call *call,

@@ -264,6 +264,7 @@ static fs_status chain_run(void *state, const kernel_call *call, fs_err *err)
             tile.length = left < c->length ? left : c->length;
         }
         FS_TRY(run_tile(c, call, &tile, err));
+        kernel_rest(call);
     } while (next_tile(c, &tile));
     return FS_OK;
 }

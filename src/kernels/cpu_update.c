@@ -22,7 +22,7 @@ static double rate_of(const kernel_call *call)
 
 typedef void update_body(const kernel_call *call);
 
-enum { TILE = 2048 };
+enum { TILE = 2048, PAUSE = 16 * TILE };
 
 static bool is_narrow(const kernel_arg *arg)
 {
@@ -75,8 +75,16 @@ static void update_tile(const kernel_call *call, update_body *body, int64_t at,
 static void update_narrow(const kernel_call *call, update_body *body)
 {
     const int64_t n = ir_shape_count(&call->out[0].shape);
-    for (int64_t at = 0; at < n; at += TILE)
+    for (int64_t at = 0; at < n; at += TILE, kernel_rest(call))
         update_tile(call, body, at, n - at < TILE ? n - at : TILE);
+}
+
+/* Nothing of it is widened: tiles are as long as somebody may wait. */
+static void update_wide(const kernel_call *call, update_body *body)
+{
+    const int64_t n = ir_shape_count(&call->out[0].shape);
+    for (int64_t at = 0; at < n; at += PAUSE, kernel_rest(call))
+        update_tile(call, body, at, n - at < PAUSE ? n - at : PAUSE);
 }
 
 /* FS_NO unless all is in float and 16 bits, or all in double. */
@@ -96,10 +104,8 @@ static fs_status prepare_update(const kernel_call *shapes, fs_err *err,
         (void)state, (void)err;                                                \
         if (kernel_is_narrow(call))                                            \
             update_narrow(call, op##_f32);                                     \
-        else if (kernel_is_double(call))                                       \
-            op##_f64(call);                                                    \
         else                                                                   \
-            op##_f32(call);                                                    \
+            update_wide(call, kernel_is_double(call) ? op##_f64 : op##_f32);   \
         return FS_OK;                                                          \
     }                                                                          \
     KERNEL_REFERENCE(op, prepare_update)

@@ -32,7 +32,19 @@ typedef struct kernel_call {
     void *workspace;     /* kernel_workspace bytes, 64-byte aligned */
     int64_t step;        /* 0-based; adam's bias correction */
     int32_t micro_batch; /* accumulate: 0 starts the sum */
+    /* What who runs it has to do meanwhile; touches nothing of the call. NULL:
+     * nothing. */
+    void (*rest)(void *ctx);
+    void *rest_ctx;
 } kernel_call;
+
+/* Between pieces of work of some tens of microseconds, in kernels that take
+ * long. */
+static inline void kernel_rest(const kernel_call *call)
+{
+    if (call->rest)
+        call->rest(call->rest_ctx);
+}
 
 /* UPDATE kernels and `where` may be called with out data == in data;
  * `accumulate` keeps its sum in out between micro-batches; no other kernel may

@@ -60,7 +60,9 @@ static fs_status run(const packed *state, const kernel_call *call,
                          .a = call->in[0].data,
                          .b = call->in[1].data,
                          .bias = p.biased ? call->in[2].data : NULL,
-                         .c = call->out[0].data};
+                         .c = call->out[0].data,
+                         .rest = call->rest,
+                         .rest_ctx = call->rest_ctx};
     if (p.k == 0)
         fill(&p, one.bias, one.c);
     for (int64_t i = 0; i < p.batch && state->room > 0; i++) {

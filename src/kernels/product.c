@@ -240,6 +240,12 @@ static int64_t at_most(int64_t n, int64_t most)
     return n < most ? n : most;
 }
 
+static void rest(const block *x)
+{
+    if (x->p->rest)
+        x->p->rest(x->p->rest_ctx);
+}
+
 /* Panels of `lines` lines from `from` on; `across`: the lines of a term lie
  * together. */
 static void pack(const block *x, float *panel, int width, int64_t lines,
@@ -254,6 +260,7 @@ static void pack(const block *x, float *panel, int width, int64_t lines,
         else
             x->t->turn(panel + i * x->terms, width, some, from + i * step, step,
                        x->terms);
+        rest(x);
     }
 }
 
@@ -342,7 +349,7 @@ static void multiply_block(const block *x)
 {
     const kernel_packed *p = x->p;
     const kernel_tiles *t = x->t;
-    for (int64_t j = 0; j < x->columns; j += t->columns)
+    for (int64_t j = 0; j < x->columns; j += t->columns, rest(x))
         for (int64_t i = 0; i < x->rows; i += t->rows) {
             const int64_t column = x->column + j;
             const int rows = (int)at_most(x->rows - i, t->rows);

@@ -22,6 +22,8 @@ typedef struct kernel_packed {
     int64_t a_step, b_step, c_step;
     const float *a, *b, *bias;
     float *c;
+    void (*rest)(void *ctx); /* kernel_call's */
+    void *rest_ctx;
 } kernel_packed;
 
 /* The lines of A, or columns of B, of a tile as they lie: those of a term

@@ -28,7 +28,8 @@ static void settle_cursor(const plan_actors *a, int32_t stream)
             const int32_t section = a->section[c->slot];
             c->piece =
                 c->step * a->plan->micro_batches + a->micro_batch[c->slot];
-            c->ends = (c->slot == a->first_slot[section] ? PLAN_FIRST : 0) |
+            c->ends = PLAN_EACH |
+                      (c->slot == a->first_slot[section] ? PLAN_FIRST : 0) |
                       (c->slot == a->last_slot[section] ? PLAN_LAST : 0);
             return;
         }
@@ -111,14 +112,15 @@ static void list_of_tasks(plan_actors *a, fs_arena *arena)
         task->n_out = list_counted(a, out, uses->n_out_each, n_counting);
         n_counting += task->n_out;
         task->keeps_place = plan_task_keeps_place(role, a->leader, t);
-        task->counts = task->n_in + task->n_out > 0 || task->keeps_place;
+        if (task->n_in + task->n_out > 0 || task->keeps_place)
+            task->ends = PLAN_COUNTS;
         uses->held = n_held;
         for (int32_t i = uses->n_in_each; i < uses->n_in; i++)
             if (role->registers[in[i]].producer >= 0)
                 a->holding[n_held++] = in[i];
         uses->n_held = n_held - uses->held;
         if (uses->n_in > uses->n_in_each || uses->n_out > uses->n_out_each)
-            task->ends = PLAN_FIRST | PLAN_LAST;
+            task->ends |= PLAN_FIRST | PLAN_LAST;
     }
     a->n_counting = n_counting;
 }
@@ -182,6 +184,7 @@ static void link_tasks(plan_actors *a)
         int32_t *first = &a->first_on_stream[task->stream * a->n_sections +
                                              plan_task_section(role, task)];
         a->tasks[t].next = *first;
+        a->tasks[t].ends |= *first < 0 ? PLAN_TURNS : 0;
         *first = t;
     }
 }
@@ -275,8 +278,8 @@ static bool same_task(const plan_actor_task *x, const plan_actor_task *y)
 {
     return x->first == y->first && x->next == y->next && x->n_in == y->n_in &&
            x->n_out == y->n_out && x->keeps_place == y->keeps_place &&
-           x->counts == y->counts && x->ends == y->ends &&
-           x->claims == y->claims && x->releases == y->releases;
+           x->ends == y->ends && x->claims == y->claims &&
+           x->releases == y->releases;
 }
 
 void plan_actors_share(plan_actors *a, const plan_actors *other)
@@ -361,7 +364,7 @@ static bool has_step(const plan_actors *a, const plan_cursor *c)
 bool plan_actor_has_all(const plan_actors *a, const plan_cursor *c)
 {
     const plan_actor_task *task = &a->tasks[c->task];
-    return (!task->counts || has_come(a, c)) &&
+    return (!(task->ends & PLAN_COUNTS) || has_come(a, c)) &&
            (!(task->ends & c->ends & PLAN_FIRST) || has_step(a, c));
 }
 

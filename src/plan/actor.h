@@ -19,9 +19,15 @@ typedef struct plan_cursor {
                      the stream has run all steps */
     bool busy;    /* fired and not yet completed */
     uint8_t ends; /* PLAN_FIRST, PLAN_LAST: is the slot the first or the last
-                     of its section in the step? */
+                     of its section in the step? And PLAN_EACH */
 } plan_cursor;
-enum { PLAN_FIRST = 1, PLAN_LAST = 2 };
+enum {
+    PLAN_FIRST = 1,
+    PLAN_LAST = 2,
+    PLAN_COUNTS = 4, /* of each firing */
+    PLAN_TURNS = 8,
+    PLAN_EACH = PLAN_COUNTS | PLAN_TURNS
+};
 
 /* What firing and completing look at of a register, and of a task: small, for
  * much of a large plan is gone through again and again. */
@@ -37,11 +43,12 @@ typedef struct plan_actor_task {
     int32_t next;  /* of the same stream and section, or -1 */
     int16_t n_in, n_out;
     bool keeps_place;
-    bool counts;    /* any of these, or it keeps a place: else it may fire as
-                       soon as its stream comes to it, but for `ends` */
-    uint8_t ends;   /* PLAN_FIRST, PLAN_LAST: more happens in such a firing of a
-                       step, see its uses. Bits, for nothing is guessed then */
-    int64_t claims; /* bytes of a firing */
+    /* Bits, for nothing is guessed then. PLAN_FIRST, PLAN_LAST: more happens in
+     * such a firing of a step, see its uses; PLAN_COUNTS: it has any of these,
+     * or keeps a place: else it may fire as soon as its stream comes to it, but
+     * for that; PLAN_TURNS: no other is next */
+    uint8_t ends;
+    int64_t claims;   /* bytes of a firing */
     int64_t releases; /* bytes that it lets go of uncounted */
 } plan_actor_task;
 
@@ -126,7 +133,7 @@ static inline bool plan_actor_ready(const plan_actors *a, int32_t stream)
     if (c->task < 0 || c->busy)
         return false;
     const plan_actor_task *task = &a->tasks[c->task];
-    return (!task->counts && !(task->ends & c->ends & PLAN_FIRST)) ||
+    return !(task->ends & c->ends & (PLAN_FIRST | PLAN_COUNTS)) ||
            plan_actor_has_all(a, c);
 }
 /* Of heads that may fire, is it this one's turn to compute? Where several
@@ -162,7 +169,7 @@ static inline int64_t plan_actor_done(plan_actors *a, int32_t stream)
     plan_cursor *c = &a->cursor[stream];
     FS_ASSERT(c->busy);
     const plan_actor_task *task = &a->tasks[c->task];
-    if (task->counts || task->next < 0 || (task->ends & c->ends & PLAN_LAST))
+    if (task->ends & c->ends & (PLAN_LAST | PLAN_EACH))
         return plan_actor_pass_on(a, c);
     c->busy = false;
     c->task = task->next;

@@ -210,7 +210,9 @@ bool plan_box_step_make(const ir_tensor *tensor, const ir_mesh *mesh,
                            .from = *from,
                            .to = *to,
                            .bytes_in = piece_bytes(tensor, mesh, from),
-                           .bytes_out = piece_bytes(tensor, mesh, to)};
+                           .bytes_out = piece_bytes(tensor, mesh, to),
+                           .element_bytes =
+                               (int32_t)ir_dtype_bytes(tensor->dtype)};
     return true;
 }
 

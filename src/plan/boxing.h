@@ -35,6 +35,7 @@ typedef struct plan_box_step {
     uint32_t axes;
     ir_nd_sbp from, to;
     int64_t bytes_in, bytes_out;
+    int32_t element_bytes;
 } plan_box_step;
 
 /* The rows of the table that lead from one to the other, a bit each: a step is

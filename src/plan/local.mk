@@ -3,13 +3,14 @@ src_plan_libfs_plan_a_SOURCES =
 src_plan_libfs_plan_a_SOURCES += src/plan/actor.c src/plan/actor.h \
   src/plan/actor_parts.h src/plan/actor_chain.c src/plan/actor_chain.h \
   src/plan/actor_chain_make.c src/plan/actor_chain_parts.h \
-  src/plan/actor_order.c src/plan/actor_repeat.c \
+  src/plan/actor_order.c src/plan/actor_repeat.c src/plan/actor_wakes.c \
+  src/plan/actor_wakes.h \
   src/plan/actor_repeat.h src/plan/pace.h \
   src/plan/places.c src/plan/places.h \
   src/plan/in_turn.c src/plan/in_turn.h \
   src/plan/timing.c src/plan/timing.h src/plan/arrivals.c
 src_plan_libfs_plan_a_SOURCES += src/plan/strategy.c src/plan/strategy.h \
-  src/plan/boxing.c src/plan/boxing.h src/plan/path.c \
+  src/plan/algorithms.c src/plan/algorithms.h src/plan/algorithms.def src/plan/boxing.c src/plan/boxing.h src/plan/path.c \
   src/plan/boxer.c src/plan/boxer.h src/plan/boxer_parts.h \
   src/plan/boxer_trees.c src/plan/boxer_cross.c src/plan/boxer_pairs.c \
   src/plan/exchange.c src/plan/exchange.h src/plan/boxing.def

@@ -404,6 +404,8 @@ static fs_status read_box(const role_reading *x, const fs_json *in,
     int32_t kind = 0;
     FS_TRY(read_name(r, in, "box", box_kinds, &kind));
     t->box.kind = (plan_box_kind)kind;
+    t->box.element_bytes =
+        (int32_t)ir_dtype_bytes(r->graph->tensors.at[t->tensor].dtype);
     FS_TRY(read_axes(r, in, x->axes, &t->box.axes));
     FS_TRY(read_sbp(r, in, "from", x->axes, &t->box.from));
     FS_TRY(read_sbp(r, in, "to", x->axes, &t->box.to));

@@ -37,8 +37,7 @@ static void hire(search_level0 *z)
                                  .start_ns = z->start_ns,
                                  .end = z->end,
                                  .most_steps = INT64_MAX};
-        h->problem.cost =
-            cost_model_create(z->problem->cluster, h->own.scratch);
+        h->problem.cost = cost_model_like(z->problem->cost, h->own.scratch);
         search_rates_for(&h->own, 1, 1);
     }
     z->crew = crew;

@@ -283,8 +283,7 @@ static void estimate_all(recipes *p, fs_arena *scratch)
         all.ledger[h] = p->ledger;
         all.ledger[h].problem = &all.problem[h];
         if (h > 0)
-            all.problem[h].cost =
-                cost_model_create(p->problem->cluster, scratch);
+            all.problem[h].cost = cost_model_like(p->problem->cost, scratch);
     }
     fs_crew_run(estimate_some, &all, hands, times);
     int32_t n = 0;
@@ -361,7 +360,7 @@ static void own_tables(recipes *p, int32_t k)
     if (k == 0)
         return;
     p->own[k] = fs_arena_create();
-    p->cost[k] = cost_model_create(p->problem->cluster, p->own[k]);
+    p->cost[k] = cost_model_like(p->problem->cost, p->own[k]);
     p->book[k] = fs_new(p->own[k], search_book, 1);
     p->book[k]->arena = p->own[k];
 }

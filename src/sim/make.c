@@ -129,31 +129,7 @@ static void make_streams(simulation *s)
 
 /* ---- who may go on ---- */
 
-/* Those that read what it makes or make what it reads, that keep a place behind
- * it, or wait for their turn, to compute or on its line. */
-static uint64_t wakes(const simulation *s, int32_t r, int32_t t,
-                      const uint64_t *on_line)
-{
-    const plan_role *role = &s->p->roles[r];
-    const plan_actors *a = s->actors[r];
-    const plan_actor_uses *task = &a->uses[t];
-    const int32_t *regs = a->in_out + task->first;
-    const int32_t stream = role->tasks[t].stream, line = s->tasks[r][t].line;
-    uint64_t bits = sim_stream_bit(stream) | (line < 0 ? 0 : on_line[line]);
-    for (int32_t i = 0; i < task->n_in + task->n_out; i++) {
-        const plan_register *reg = &role->registers[regs[i]];
-        if (i < task->n_in && reg->producer >= 0)
-            bits |= sim_stream_bit(role->tasks[reg->producer].stream);
-        for (int32_t k = 0; i >= task->n_in && k < reg->n_consumers; k++)
-            bits |= sim_stream_bit(role->tasks[reg->consumers[k]].stream);
-    }
-    for (int32_t i = 0; i < role->n_streams; i++)
-        if (a->leader[i] == stream ||
-            (a->n_compute > 1 && role->streams[i].kind == PLAN_STREAM_COMPUTE))
-            bits |= sim_stream_bit(i);
-    return bits;
-}
-
+/* Those that actors wake, and who waits for its turn on the line. */
 static void find_wakes(simulation *s)
 {
     const int32_t n_lines = s->p->n_comms + s->p->n_channels;
@@ -163,9 +139,13 @@ static void find_wakes(simulation *s)
         for (int32_t t = 0; t < role->n_tasks; t++)
             if (s->tasks[r][t].line >= 0)
                 on_line[s->tasks[r][t].line] |=
-                    sim_stream_bit(role->tasks[t].stream);
-        for (int32_t t = 0; t < role->n_tasks; t++)
-            s->tasks[r][t].wakes = wakes(s, r, t, on_line);
+                    plan_stream_bit(role->tasks[t].stream);
+        for (int32_t t = 0; t < role->n_tasks; t++) {
+            const int32_t line = s->tasks[r][t].line;
+            s->tasks[r][t].wakes =
+                plan_actor_wakes_of(s->actors[r], t).by[true] |
+                (line < 0 ? 0 : on_line[line]);
+        }
     }
 }
 

@@ -3,25 +3,20 @@
 #define FS_SIM_METER_H
 
 #include "plan/actor_chain.h"
+#include "plan/actor_wakes.h"
 
 /* What there is to know of a task, told once: two in a line of the cache, for
  * a large plan's are gone through again and again. */
 typedef struct sim_task {
     int64_t demand_ps; /* alone */
     uint64_t wakes;    /* streams of its role that may go on when it is done
-                          (sim_stream_bit) */
+                          (plan_stream_bit) */
     int32_t line;      /* communicator, or behind those the channel; -1: none;
                           once all is made, its place in lanes' `lines` */
     bool on_core;      /* of cores that are shared */
     bool loads, computes, communicates;
     bool slowed; /* by collectives beside it */
 } sim_task;
-
-/* A bit for each stream; the last is of all from there on. */
-static inline uint64_t sim_stream_bit(int32_t stream)
-{
-    return (uint64_t)1 << (stream < 63 ? stream : 63);
-}
 
 /* What a chain does from its start to the end of one of its parts. */
 typedef struct sim_sums {

@@ -451,7 +451,7 @@ static void start_role(simulation *s, int32_t r)
     s->woken[r] = 0;
     const bool others = bits >> 63; /* of the last bit */
     if (end - first < 64)
-        bits &= sim_stream_bit(end - first) - 1;
+        bits &= plan_stream_bit(end - first) - 1;
     for (; bits; bits &= bits - 1)
         try_stream(s, r, first + __builtin_ctzll(bits));
     for (int32_t i = first + 64; others && i < end; i++)

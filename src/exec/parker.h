@@ -1,0 +1,35 @@
+/* Where a thread sleeps until another has something for it. Neither takes a
+ * lock: who has something puts it where the other looks, then wakes it, which
+ * is a look at one word as long as the other is awake. */
+#ifndef FS_EXEC_PARKER_H
+#define FS_EXEC_PARKER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* All 0 at first. */
+typedef struct exec_parker {
+    _Atomic uint32_t armed; /* it sleeps, or is about to */
+    _Atomic int64_t woken_ns;
+    int64_t wake_ns; /* what a wake takes here: about the middle of those so
+                        far. Who spins as long before it sleeps loses no more
+                        than twice what it must */
+} exec_parker;
+
+/* From any other thread. */
+void exec_parker_wake(exec_parker *parker);
+/* Of who has looked and found nothing: the first call lets it look once more,
+ * for something may have come before this; then it sleeps, no longer than so.
+ * False: nobody woke it. */
+bool exec_parker_sleep(exec_parker *parker, int64_t most_ns);
+
+/* Of who spins. */
+static inline void exec_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+#endif
