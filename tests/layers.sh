@@ -78,6 +78,7 @@ room 'glpk\.h' search
 room 'graphviz/|gvc\.h|cgraph\.h' report
 room 'hwloc' hw
 room 'dnnl' kernels
+room 'microhttpd\.h' cli
 room 'cuda|cudnn|cublas|nccl' kernels exec
 engines=$(grep -rlE '#[[:space:]]*include <glpk\.h>' src | wc -l)
 [ "$engines" -le 1 ]

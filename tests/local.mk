@@ -195,6 +195,12 @@ bench-exec: all tests/bench_exec tests/bench_idle tests/bench_overlap
 	  python3 $(srcdir)/tests/bench_exec.py $(srcdir) .
 EXTRA_DIST += tests/bench_exec.py tests/bench_torch.py tests/bench_networks.py \
   tests/bench_predicted.py tests/bench_llmc.py
+# BENCH_SERVE_S: seconds of each row (tests/bench_serve.py).
+.PHONY: bench-serve
+bench-serve: all
+	@$(AM_TESTS_ENVIRONMENT) PYTHONDONTWRITEBYTECODE=1 \
+	  python3 $(srcdir)/tests/bench_serve.py $(srcdir) .
+EXTRA_DIST += tests/bench_serve.py
 # SOAK_S (7200) seconds of a training whose ranks are killed at random.
 EXTRA_PROGRAMS += tests/soak
 CLEANFILES += tests/soak

@@ -31,6 +31,7 @@ static const char *cli_env(const char *name, const char *usual)
 static void cli_watch_leaks(const char *words)
 {
     int ranks = strncmp(words, "run ", 4) == 0 ||
+                strncmp(words, "serve ", 6) == 0 ||
                 strncmp(words, "calibrate", 9) == 0 ||
                 strstr(words, "--plan ") != NULL ||
                 strstr(words, "local") != NULL; /* probed by ranks */

@@ -8,6 +8,7 @@
 #include "cli/checkpoints.h"
 #include "cli/data.h"
 #include "cli/hosts.h"
+#include "cli/job.h"
 #include "cli/machine.h"
 #include "cli/outcome.h"
 #include "cli/outputs.h"
@@ -26,7 +27,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -58,64 +58,11 @@ static fs_status check_steps(cli *c, const cli_plan *p)
                    (long long)steps_of(c), most);
 }
 
-static fs_status check_backend(cli *c)
-{
-    const char *backend = c->args.backend;
-    char text[512];
-    if (!backend || strcmp(backend, "cpu") == 0)
-        return FS_OK;
-    if (strcmp(backend, "cuda") != 0)
-        return fs_fail(&c->err, FS_INVALID,
-                       "--backend %s is unknown; there "
-                       "are cpu and cuda",
-                       backend);
-    exec_cuda_devices(text, sizeof text);
-    return fs_fail(&c->err, FS_INVALID,
-                   "--backend cuda does not run plans "
-                   "yet, only cpu does (CUDA here: %s)",
-                   text);
-}
-
-/* Only a plan for processes of a host can run here. */
-static fs_status check_host(cli *c, const cli_plan *p)
-{
-    for (int32_t g = 0; g < p->cluster->n_groups; g++)
-        if (p->cluster->groups[g].cores_per_node < 1)
-            return fs_fail(&c->err, FS_INVALID,
-                           "the plan is for %s, a machine that was described, "
-                           "not measured: plans run on ranks of this host "
-                           "(plan with --cluster local --ranks %d)",
-                           p->cluster->name, p->cluster->n_devices);
-    if (getenv("FS_HOSTS")) /* who started the ranks has looked at the first */
-        return FS_OK;
-    char host[256] = "";
-    bool here = false; /* under another name, as a container's restart gives */
-    gethostname(host, sizeof host - 1);
-    const bool renamed = p->cluster->host && strcmp(host, p->cluster->host);
-    if (renamed)
-        FS_TRY(cli_machine_is_here(c, p->cluster, &here));
-    if (renamed && !here)
-        return fs_fail(&c->err, FS_INVALID,
-                       "the plan was made for host %s, this is %s: plan again "
-                       "here with --cluster local",
-                       p->cluster->host, host);
-    /* It runs all the same. */
-    return cli_machine_tell(c, c->args.operands[0], p->cluster);
-}
-
 /* Is the whole last step asked for? Of one of very many micro-batches only its
  * ends are kept unasked. */
 static bool wants_whole_trace(const cli *c)
 {
     return c->args.trace || c->args.pictures || getenv("FS_WHOLE_TRACE");
-}
-
-/* For tests of the guard: seconds without progress that end the job. */
-static double stall_seconds(void)
-{
-    const char *said = getenv("FS_STALL_S");
-    double seconds = said ? strtod(said, NULL) : 0;
-    return seconds > 0 && isfinite(seconds) ? seconds : 0;
 }
 
 static fs_status train(cli *c, const cli_plan *p, exec_world *world,
@@ -147,7 +94,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
         .figures = figures,
         .choice = &choice,
         .tuning = tuning,
-        .stall_s = stall_seconds(),
+        .stall_s = cli_job_stall_s(),
         .warmup = steps > 4 ? 2 : 0,
         .stop_early = out->n_fetch == 0,
         .trace = &out->trace,
@@ -620,40 +567,15 @@ static fs_status check_files(cli *c, const cli_plan *p)
     return FS_OK;
 }
 
-/* The proof's own keys tell what it found: they are no figures of a run. What
- * deadlocks or overwrites its own memory is no input to train with. */
-static fs_status prove(cli *c, const cli_plan *p)
-{
-    plan_report report = {0};
-    fs_status status = cli_plan_prove(c, p, &report);
-    if (status != FS_OK) {
-        c->err = (fs_err){0}; /* findings were told, but as JSON */
-        return fs_fail(&c->err, FS_INVALID, "%s: the plan %s: %d finding%s%s",
-                       c->args.operands[0],
-                       report.deadlocks ? "deadlocks" : "is not sound",
-                       report.n, report.n == 1 ? "" : "s",
-                       c->args.json ? " (flowsearch check tells all)" : "");
-    }
-    if (c->args.dry_run)
-        return FS_OK;
-    json_object_del(c->result, "peak_bytes");
-    json_object_del(c->result, "ok");
-    json_object_del(c->result, "live");
-    json_object_del(c->result, "findings");
-    return FS_OK;
-}
-
 /* Everything that can be wrong with the input is found before a rank starts. */
 static fs_status check_all(cli *c, const cli_plan *p)
 {
-    FS_TRY(check_backend(c));
-    FS_TRY(cli_check_faults(c));
-    FS_TRY(cli_check_kernels(c));
+    FS_TRY(cli_job_check_settings(c));
     FS_TRY(cli_outputs_check(c, p, steps_of(c)));
     if (!p->model.origin.infer)
         FS_TRY(cli_check_tuning(c, p->model.origin.optimizer, " (the plan's)"));
-    FS_TRY(prove(c, p));
-    FS_TRY(check_host(c, p));
+    FS_TRY(cli_job_prove(c, p));
+    FS_TRY(cli_job_check_host(c, p));
     FS_TRY(cli_hosts_check(c, p->cluster->n_devices));
     FS_TRY(check_steps(c, p));
     FS_TRY(cli_check_checkpoints(c, steps_of(c)));
@@ -666,31 +588,6 @@ static fs_status begin(cli *c, const cli_plan *p)
 {
     c->args.seed = (int64_t)cli_seed(c, &p->model.origin); /* what is stored */
     return cli_begin_plan(c, p);
-}
-
-static fs_status check_job(cli *c, const cli_plan *p)
-{
-    int32_t ranks = exec_world_size(c->world);
-    if (ranks != p->cluster->n_devices)
-        return fs_fail(
-            &c->err, FS_INVALID, "the plan is for %d ranks, but %d %s started",
-            p->cluster->n_devices, ranks, ranks == 1 ? "was" : "were");
-    return FS_OK;
-}
-
-/* What a rank reads must be what its parent proved: the file may have changed
- * since, or be another one on the rank's host. */
-static fs_status check_promise(cli *c, const cli_plan *p)
-{
-    const char *promised = getenv("FS_PLAN");
-    char hex[17];
-    fs_hex(p->plan->digest, hex);
-    if (!promised || strcmp(promised, hex) == 0)
-        return FS_OK;
-    return fs_fail(&c->err, FS_INVALID,
-                   "%s: the plan has digest %s, but one with %s was checked "
-                   "before the ranks were started",
-                   c->args.operands[0], hex, promised);
 }
 
 /* In a job of the wrong size every rank says so, each for itself: whoever looks
@@ -708,11 +605,11 @@ static fs_status rank_main(cli *c, cli_plan *p)
     fs_err own = {0};
     fs_status status = cli_plan_open(c, c->args.operands[0], p);
     if (status == FS_OK) {
-        status = check_job(c, p);
+        status = cli_job_check_size(c, p);
         own = c->err;
     }
     if (status == FS_OK)
-        status = check_promise(c, p);
+        status = cli_job_check_promise(c, p);
     if (status == FS_OK)
         status = check_all(c, p);
     if (cli_hosts_asked())
@@ -724,15 +621,6 @@ static fs_status rank_main(cli *c, cli_plan *p)
         speak(c, &own);
     FS_TRY(status);
     return c->args.dry_run ? FS_OK : as_rank(c, p);
-}
-
-static fs_status join_ranks(cli *c)
-{
-    signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error of MPI's */
-    FS_TRY(exec_world_open(&c->err, &c->world));
-    cli_mark_crashes(exec_world_recorder(c->world));
-    c->quiet = c->mute || getenv("FS_RESULT");
-    return FS_OK;
 }
 
 static fs_status user_main(cli *c, cli_plan *p)
@@ -752,21 +640,10 @@ static fs_status user_main(cli *c, cli_plan *p)
     return start_and_wait(c, p);
 }
 
-/* For who reads this rank's record, and then tells the fault. */
-static void note_end(cli *c, fs_status status)
-{
-    exec_recorder *recorder = exec_world_recorder(c->world);
-    if (status == FS_FAULT) {
-        exec_recorder_fail(recorder, cli_fault_kind(c), c->err.text);
-        c->mute = c->mute || recorder->supervised;
-    }
-    exec_recorder_state(recorder, EXEC_ENDED);
-}
-
 fs_status cli_cmd_run(cli *c)
 {
     if (cli_am_rank())
-        FS_TRY(join_ranks(c));
+        FS_TRY(cli_job_join(c));
     if (c->args.n_operands != 1)
         return fs_fail(&c->err, FS_INVALID, "run wants one PLAN");
     if (c->args.steps == 0)
@@ -777,6 +654,6 @@ fs_status cli_cmd_run(cli *c)
     if (status == FS_FAULT)
         cli_tell_fault(c);
     if (c->world)
-        note_end(c, status);
+        cli_job_leave(c, status);
     return status;
 }

@@ -11,7 +11,9 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/cmd_cluster.c src/cli/cmd_search.c src/cli/cmd_plan.c src/cli/cmd_sweep.c src/cli/tell_sweep.c src/cli/sweep_plan.c src/cli/sweep.h \
   src/cli/cmd_check.c src/cli/cmd_explain.c src/cli/explain.h src/cli/explain_next.c src/cli/explain_op.c src/cli/explain_stage.c src/cli/cmd_compare.c \
   src/cli/compare.h src/cli/compare_costs.c src/cli/compare_ops.c src/cli/cmd_sim.c src/cli/simulate.h src/cli/critical.c src/cli/what_if.c src/cli/sim_framework.c src/cli/sim_memory.c src/cli/goodput.c src/cli/disturbed.c \
-  src/cli/cmd_run.c src/cli/cmd_show.c src/cli/cmd_calibrate.c \
+  src/cli/cmd_run.c src/cli/job.c src/cli/job.h \
+  src/cli/cmd_serve.c src/cli/served.c src/cli/served.h src/cli/mailbox.c src/cli/mailbox.h src/cli/batches.c src/cli/batches.h src/cli/bodies.c src/cli/bodies.h src/cli/http.c src/cli/http.h src/cli/metrics.c src/cli/metrics.h \
+  src/cli/cmd_show.c src/cli/cmd_calibrate.c \
   src/cli/conformance.h src/cli/conformance_train.c \
   src/cli/conformance_plan.c src/cli/conformance_infer.c src/cli/conformance_ops.c src/cli/cmd_conformance.c src/cli/cmd_runs.c \
   src/cli/validate.h src/cli/validate_columns.def src/cli/validate_row.h src/cli/validate_row.c src/cli/validate_options.c src/cli/validate_reader.h src/cli/validate_case.c \
@@ -19,8 +21,10 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/validate_predict.c src/cli/validate_score.c src/cli/validate_score.h src/cli/validate_tell.c src/cli/validate_runs.c src/cli/validate_machines.c src/cli/validate_machines.h src/cli/cmd_validate.c \
   src/cli/cmd_export.c src/cli/export.h src/cli/export_chakra.c src/cli/cmd_solve.c
 flowsearch_LDADD = $(onnx_libs) $(zoo_libs) $(search_libs) $(sim_libs) \
-  $(exec_libs) $(report_libs) $(hw_libs) $(ir_libs)
-EXTRA_DIST += src/cli/README.md src/cli/VALIDATE.md src/cli/CALIBRATE.md src/cli/SIM.md src/cli/HOSTS.md src/cli/INFER.md
+  $(exec_libs) $(report_libs) $(hw_libs) $(ir_libs) \
+  $(MICROHTTPD_LIBS)
+flowsearch_CPPFLAGS = $(AM_CPPFLAGS) $(MICROHTTPD_CFLAGS)
+EXTRA_DIST += src/cli/README.md src/cli/VALIDATE.md src/cli/CALIBRATE.md src/cli/SIM.md src/cli/HOSTS.md src/cli/INFER.md src/cli/SERVE.md
 check_PROGRAMS += tests/cli_calibrate_test
 tests_cli_calibrate_test_SOURCES = tests/cli_calibrate_test.c tests/run_cli.h \
   tests/tap.h
@@ -131,6 +135,14 @@ tests_cli_nth_test_SOURCES = tests/cli_nth_test.c tests/run_going.h \
   tests/run_cli.h tests/tap.h
 tests_cli_nth_test_LDADD = $(JANSSON_LIBS) -lm
 EXTRA_tests_cli_nth_test_DEPENDENCIES = tests/nth.so
+check_PROGRAMS += tests/cli_serve_test tests/cli_serve_nets_test
+tests_cli_serve_nets_test_SOURCES = tests/cli_serve_nets_test.c \
+  tests/serving.h tests/http_client.h tests/run_going.h tests/run_cli.h \
+  tests/tap.h
+tests_cli_serve_nets_test_LDADD = $(JANSSON_LIBS) -lm
+tests_cli_serve_test_SOURCES = tests/cli_serve_test.c tests/serving.h \
+  tests/http_client.h tests/run_going.h tests/run_cli.h tests/tap.h
+tests_cli_serve_test_LDADD = $(JANSSON_LIBS) -lpthread -lm
 check_PROGRAMS += tests/cli_hosts_test
 tests_cli_hosts_test_SOURCES = tests/cli_hosts_test.c tests/run_going.h \
   tests/run_cli.h tests/tap.h

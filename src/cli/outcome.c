@@ -258,7 +258,7 @@ fs_status cli_outcome_of_ranks(cli *c, const cli_plan *p,
     setenv("FS_RESULT", file, 1);
     if (out->n_fetch > 0)
         setenv("FS_GRADIENTS", "1", 1);
-    fs_status status = cli_supervise(c, p, words, out);
+    fs_status status = cli_supervise(c, p, words, NULL, out);
     p = out->ran ? out->ran : p;
     unsetenv("FS_RESULT");
     unsetenv("FS_GRADIENTS");

@@ -286,7 +286,8 @@ static void wait_for(waiting *w, const sigset_t *held, int *raw)
             look_after(w);
         if (number == SIGUSR1)
             w->watcher->tell(w->watcher->ctx);
-        if (number <= 0 || number == SIGCHLD || number == SIGUSR1)
+        if (number <= 0 || number == SIGCHLD || number == SIGUSR1 ||
+            (w->watcher && w->watcher->ask(w->watcher->ctx, number)))
             continue;
         w->interrupt = number;
         end_child(w);

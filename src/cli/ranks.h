@@ -10,7 +10,9 @@ typedef struct cli_ranks_watcher {
     const char *records;     /* FS_RECORDS of the ranks */
     bool (*look)(void *ctx); /* several times a second; false: end them all */
     void (*tell)(void *ctx); /* somebody asks (SIGUSR1) how they are */
-    void (*kill)(void *ctx); /* the ranks themselves */
+    /* An interrupt; true: the ranks end by themselves, and are waited for. */
+    bool (*ask)(void *ctx, int number);
+    void (*kill)(void *ctx);           /* the ranks themselves */
     void (*ended)(void *ctx, int raw); /* with this status of wait */
 } cli_ranks_watcher;
 

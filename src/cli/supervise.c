@@ -15,6 +15,8 @@ enum { MOST_DETAILED = 16 }; /* faults of which all ranks' records are told */
 
 typedef struct supervisor {
     cli_watch watch;
+    const cli_service *service; /* NULL: none */
+    bool up;                    /* said to it, of these ranks */
     cli_ranks_watcher hooks;
     json_t *told, *faults;
     int64_t restarts;
@@ -44,6 +46,10 @@ static bool look(void *ctx)
     supervisor *s = ctx;
     const bool well = cli_watch_look(&s->watch);
     tell_restart(s);
+    if (s->service && !s->up && cli_watch_runs(&s->watch)) {
+        s->up = true;
+        s->service->up(s->service->ctx);
+    }
     return well;
 }
 
@@ -53,6 +59,12 @@ static void dump(void *ctx)
     supervisor *s = ctx;
     cli_watch_dump(&s->watch);
     cli_watch_forget(&s->watch);
+}
+
+static bool ask(void *ctx, int number)
+{
+    const supervisor *s = ctx;
+    return s->service && s->service->stop(s->service->ctx, number);
 }
 
 static void kill_all(void *ctx)
@@ -164,8 +176,8 @@ static bool was_over(supervisor *s, cli *c)
 {
     struct stat there;
     const char *result = getenv("FS_RESULT");
-    if (c->interrupted || !cli_watch_all_ended(&s->watch) || !result ||
-        stat(result, &there) != 0)
+    if (c->interrupted || !cli_watch_all_ended(&s->watch) ||
+        (!s->service && (!result || stat(result, &there) != 0)))
         return false;
     fs_warn("all ranks ended well, but not mpirun: %s", c->err.text);
     c->err = (fs_err){0};
@@ -219,10 +231,15 @@ static void tell_last(supervisor *s, const cli *c)
 static fs_status open_watch(supervisor *s, cli *c, const cli_plan *p)
 {
     FS_TRY(cli_watch_open(c, p, input_bytes(c), &s->watch));
+    if (s->service) {
+        s->watch.idle = s->service->idle;
+        s->watch.idle_ctx = s->service->ctx;
+    }
     s->hooks = (cli_ranks_watcher){.ctx = s,
                                    .records = s->watch.records.path,
                                    .look = look,
                                    .tell = dump,
+                                   .ask = ask,
                                    .kill = kill_all,
                                    .ended = ended};
     return FS_OK;
@@ -270,6 +287,9 @@ static fs_status run_job(supervisor *s, cli *c, const cli_plan *p,
         if (was_over(s, c))
             return FS_OK;
         note_fault(s, c);
+        if (s->service)
+            s->service->down(s->service->ctx, c->err.text);
+        s->up = false;
         if (!may_restart(s, c)) {
             tell_last(s, c);
             return status;
@@ -283,9 +303,10 @@ static fs_status run_job(supervisor *s, cli *c, const cli_plan *p,
 }
 
 fs_status cli_supervise(cli *c, const cli_plan *p, const char *const *words,
-                        cli_outcome *out)
+                        const cli_service *service, cli_outcome *out)
 {
-    supervisor s = {.told = out->told, .faults = json_array()};
+    supervisor s = {
+        .service = service, .told = out->told, .faults = json_array()};
     fs_status status = open_watch(&s, c, p);
     if (status == FS_OK)
         status = run_job(&s, c, p, words, out);

@@ -4,13 +4,26 @@
 #define FS_CLI_SUPERVISE_H
 
 #include "cli/outcome.h"
+#include "cli/watch.h"
 #include "exec/recorder.h"
+
+/* What a job is for that goes on until it is told to end. */
+typedef struct cli_service {
+    void *ctx;
+    cli_watch_idle *idle;  /* of its ranks, while they run */
+    void (*up)(void *ctx); /* all ranks are at their steps */
+    /* They have ended, of this; they may be started again. */
+    void (*down)(void *ctx, const char *cause);
+    /* INT, TERM or HUP; true: ranks will end by themselves. */
+    bool (*stop)(void *ctx, int number);
+} cli_service;
 
 /* Runs `flowsearch words...` (run PLAN ...) as the plan's ranks to their end.
  * out->told gets "fault", "fault_text", "faults" and "restarts"; NULL: nobody
- * asks for them, and nothing is started again. out->ran: see there. */
+ * asks for them, and nothing is started again. out->ran: see there. `service`:
+ * NULL for a training. */
 fs_status cli_supervise(cli *c, const cli_plan *p, const char *const *words,
-                        cli_outcome *out);
+                        const cli_service *service, cli_outcome *out);
 
 /* FS_INVALID: what --max-restarts and --replan cannot do, and failpoints that
  * are none. */

@@ -204,6 +204,14 @@ static bool all_in(const cli_watch *w, exec_state from, exec_state to)
     return true;
 }
 
+bool cli_watch_runs(const cli_watch *w)
+{
+    for (int32_t r = 0; r < w->records.n; r++)
+        if (!w->ranks[r].seen || record_of(w, r)->state != EXEC_RUNNING)
+            return false;
+    return true;
+}
+
 /* A stopped rank writes nothing. */
 static bool is_saving(const cli_watch *w)
 {
@@ -373,6 +381,11 @@ static double passed_since(int64_t *then_ns)
     return fmin(seconds, most_look_s);
 }
 
+static bool is_idle(const cli_watch *w)
+{
+    return w->idle && cli_watch_runs(w) && w->idle(w->idle_ctx);
+}
+
 bool cli_watch_look(cli_watch *w)
 {
     look all = {0};
@@ -382,8 +395,9 @@ bool cli_watch_look(cli_watch *w)
         look_at(w, r, passed_s, &all);
         seen |= w->ranks[r].seen;
     }
-    count_steps(w, passed_s);
-    if (all.moved)
+    const bool idle = is_idle(w);
+    count_steps(w, idle ? 0 : passed_s);
+    if (all.moved || idle)
         w->quiet_s = 0;
     else if (!all.excused && seen)
         w->quiet_s += passed_s;

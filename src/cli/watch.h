@@ -24,9 +24,14 @@ typedef struct cli_fault {
     const char *text;
 } cli_fault;
 
+/* Have ranks that run nothing to do? That nothing moves is no hang then. */
+typedef bool cli_watch_idle(void *ctx);
+
 typedef struct cli_watch {
     cli *c;
     const cli_plan *p;
+    cli_watch_idle *idle; /* NULL: they always have */
+    void *idle_ctx;
     exec_records records;
     cli_watched *ranks;
     int64_t looked_ns;
@@ -54,6 +59,8 @@ void cli_watch_begin(cli_watch *w);
 /* Several times a second; false: w->fault says what, and the ranks are to be
  * ended. */
 bool cli_watch_look(cli_watch *w);
+/* Are all ranks at their steps? */
+bool cli_watch_runs(const cli_watch *w);
 /* Copies the records as they are, and finds who waits for whom, unless that
  * was done. */
 void cli_watch_copy(cli_watch *w);

@@ -32,6 +32,13 @@ typedef struct exec_data {
                       const int64_t *offset);
     /* Would `fill` wait for no disk now? NULL: it never does. */
     bool (*ready)(void *ctx, const char *name, int64_t sample);
+    /* Of samples that others send, with no end in sight. Has the step come that
+     * `sample` is of? Until then its loads wait, and that nothing moves is no
+     * stall. Once it is `over` every step has, whatever it holds, and all ranks
+     * end after the last one that any has begun. Both or none; cheap, for a
+     * rank that waits goes on asking. NULL: all steps have come. */
+    bool (*come)(void *ctx, int64_t sample);
+    bool (*over)(void *ctx);
     void (*close)(void *ctx);
     uint64_t digest;  /* of what decides the values: ranks compare it */
     const char *note; /* what the user should know of it, in the arena; NULL */
@@ -65,5 +72,13 @@ fs_status exec_data_open(const char *spec, const ir_graph *graph, uint64_t seed,
 fs_status exec_data_fixed(int32_t n, const char *const *names,
                           const void *const *data, const ir_graph *graph,
                           fs_arena *arena, fs_err *err, exec_data *out);
+
+/* ---- what the graph wants ---- */
+typedef FS_VEC(const ir_tensor *) exec_inputs;
+exec_inputs exec_list_inputs(const ir_graph *graph, fs_arena *arena);
+/* How many values an integer input may take, by who reads it: the rows of a
+ * table, the classes of a loss. -1: nobody says. */
+int64_t exec_count_values(const ir_graph *graph, const ir_tensor *input,
+                          fs_arena *arena);
 
 #endif

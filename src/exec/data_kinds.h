@@ -28,12 +28,4 @@ enum {
 };
 fs_status exec_check_options(const exec_opening *o, int takes, fs_err *err);
 
-/* ---- what the graph wants ---- */
-typedef FS_VEC(const ir_tensor *) exec_inputs;
-exec_inputs exec_list_inputs(const ir_graph *graph, fs_arena *arena);
-/* How many values an integer input may take, by who reads it: the rows of a
- * table, the classes of a loss. -1: nobody says. */
-int64_t exec_count_values(const ir_graph *graph, const ir_tensor *input,
-                          fs_arena *arena);
-
 #endif

@@ -46,6 +46,27 @@ static uint64_t digest_variants(uint64_t digest, const hw_device *figures)
     return digest;
 }
 
+/* What a run without an end cannot keep, see exec.h. */
+static fs_status check_end(const ir_graph *graph, const exec_data *data,
+                           const exec_options *o, fs_err *err)
+{
+    if (o->steps < EXEC_ENDLESS)
+        return data->come ? fs_fail(err, FS_INVALID,
+                                    "a run of %" PRId64 " steps has no data "
+                                    "that decides when it ends",
+                                    o->steps)
+                          : FS_OK;
+    if (!data->come || !data->over)
+        return fs_fail(err, FS_INVALID,
+                       "a run without an end wants data that ends it");
+    if (graph->loss >= 0 || o->saving || o->trace || o->progress || o->within ||
+        o->n_fetch || o->n_watch)
+        return fs_fail(err, FS_INVALID,
+                       "a run without an end has no losses, checkpoints, "
+                       "trace, progress, and nothing is fetched or watched");
+    return FS_OK;
+}
+
 /* What decides the result beside the plan. */
 static uint64_t digest_settings(const plan *p, const exec_data *data,
                                 const exec_options *options)
@@ -129,12 +150,11 @@ static int compare_doubles(const void *a, const void *b)
 
 static void summarise_steps(exec_rank *rank, exec_result *out)
 {
-    int64_t steps = rank->steps, skip = rank->options->warmup;
+    int64_t steps = out->steps, skip = rank->options->warmup;
+    const int64_t first = rank->steps - steps;
     out->step_s = fs_new(rank->arena, double, steps);
-    for (int64_t k = 0; k < steps; k++) {
-        int64_t begin = k ? rank->step_end_ns[k - 1] : rank->begin_ns;
-        out->step_s[k] = (double)(rank->step_end_ns[k] - begin) * 1e-9;
-    }
+    for (int64_t k = 0; k < steps; k++)
+        out->step_s[k] = (double)exec_rank_step_ns(rank, first + k) * 1e-9;
     exec_world_reduce(rank->world, IR_PMAX, IR_F64, out->step_s, steps);
     if (skip < 0 || skip >= steps)
         skip = 0;
@@ -196,7 +216,7 @@ static void summarise_memory(exec_rank *rank, exec_result *out)
  * word reached them: they are not part of the result. */
 static void cut_diverged(exec_rank *rank)
 {
-    for (int64_t k = 0; rank->diverged && k < rank->steps; k++)
+    for (int64_t k = 0; rank->early == EXEC_DIVERGES && k < rank->steps; k++)
         if (!isfinite(rank->losses[k]))
             rank->steps = k + 1;
 }
@@ -205,15 +225,17 @@ static fs_status summarise(exec_rank *rank, fs_err *err, exec_result *out)
 {
     exec_rank_share_losses(rank);
     cut_diverged(rank);
-    out->steps = rank->steps;
-    out->first_step = rank->first_step;
+    /* Where steps were dropped, so was the end of the one before the first. */
+    out->steps = rank->steps > rank->kept ? rank->kept - 1 : rank->steps;
+    out->first_step = rank->first_step + rank->steps - out->steps;
     out->earlier = rank->earlier;
     out->losses = rank->losses;
     exec_rank_share_watched(rank);
     out->watched = rank->watched;
     summarise_steps(rank, out);
     summarise_memory(rank, out);
-    out->weights_digest = rank->diverged ? 0 : exec_rank_digest(rank);
+    out->weights_digest =
+        rank->early == EXEC_DIVERGES ? 0 : exec_rank_digest(rank);
     exec_world_reduce(rank->world, IR_PSUM, IR_I64, &rank->outputs_digest, 1);
     out->outputs_digest = rank->outputs_digest;
     out->measured = exec_rank_timing(rank);
@@ -260,6 +282,7 @@ fs_status exec_run(exec_world *world, const ir_graph *graph,
     exec_options own = *options;
     FS_TRY(check_world(world, p, options, err));
     agree_on_figures(world, &own);
+    FS_TRY(check_end(graph, data, options, err));
     FS_TRY(compare_plans(world, p, data, &own, err));
     fs_return_freed(); /* a plan's text, of any size */
     const int64_t rss = rss_bytes(), most = most_rss_bytes();

@@ -54,8 +54,16 @@ typedef struct exec_sink {
                       int32_t micro_batch, const void *data, fs_err *err);
 } exec_sink;
 
+/* Steps of a run that its data ends. Of its last EXEC_STEPS_KEPT steps alone
+ * there are times, so that it may go on for ever; what is one value per step
+ * (losses, progress, what is watched) or is made after a last one that is known
+ * (a trace, checkpoints, tensors that are fetched) it cannot have. */
+#define EXEC_ENDLESS (INT64_MAX >> 20)
+enum { EXEC_STEPS_KEPT = 1024 }; /* a power of two */
+
 typedef struct exec_options {
-    int64_t steps;             /* with those that a checkpoint has behind it */
+    int64_t steps;             /* with those that a checkpoint has behind it;
+                                  EXEC_ENDLESS: until data->over */
     const exec_saving *saving; /* NULL: none */
     const exec_sink *sink;     /* of this rank; NULL: nobody wants outputs */
     const char *weights;       /* first values: weights.h; NULL: drawn */
@@ -102,8 +110,8 @@ typedef struct exec_options {
 
 typedef struct exec_result {
     int64_t steps; /* run here, up to the first loss that is not finite when
-                      stopped early */
-    int64_t first_step; /* done before, by the checkpoint */
+                      stopped early; of a run without an end, the last ones */
+    int64_t first_step; /* done before: by the checkpoint, or not kept */
     double *earlier;    /* [first_step] losses of these, NULL: not known */
     double *losses;     /* [steps], equal on every rank */
     double *step_s;     /* [steps]: slowest rank */

@@ -115,8 +115,19 @@ static bool is_short(exec_loader *loader, const exec_job *job)
            (!data->ready || data->ready(data->ctx, job->name, job->sample));
 }
 
+static bool has_come(const exec_loader *loader, const exec_job *job)
+{
+    const exec_data *data = loader->data;
+    return !data->come || data->come(data->ctx, job->sample);
+}
+
 void exec_loader_submit(exec_loader *loader, exec_job *job)
 {
+    if (!has_come(loader, job)) {
+        atomic_store_explicit(&job->state, EXEC_JOB_AWAITED,
+                              memory_order_relaxed);
+        return;
+    }
     if (is_short(loader, job)) {
         atomic_store_explicit(&job->state, fill(loader, job),
                               memory_order_relaxed);
@@ -132,6 +143,14 @@ void exec_loader_submit(exec_loader *loader, exec_job *job)
         FS_ASSERT(code == 0);
     }
     exec_parker_wake(&loader->parker);
+}
+
+int exec_loader_look(exec_loader *loader, exec_job *job)
+{
+    if (atomic_load_explicit(&job->state, memory_order_relaxed) ==
+        EXEC_JOB_AWAITED)
+        exec_loader_submit(loader, job);
+    return atomic_load_explicit(&job->state, memory_order_acquire);
 }
 
 const fs_err *exec_loader_error(const exec_loader *loader)

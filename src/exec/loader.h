@@ -8,6 +8,7 @@
 #include "exec/exec.h"
 
 typedef enum exec_job_state {
+    EXEC_JOB_AWAITED, /* its step has not come */
     EXEC_JOB_OPEN,
     EXEC_JOB_DONE,
     EXEC_JOB_FAILED /* the loader's err says why */
@@ -34,6 +35,10 @@ exec_loader *exec_loader_create(exec_world *world, const exec_data *data,
                                 int32_t jobs);
 void exec_loader_destroy(exec_loader *loader);
 void exec_loader_submit(exec_loader *loader, exec_job *job);
+/* By who submitted it: the state of the job. One whose step has come by now
+ * goes to the thread, which so never waits for a step while another job could
+ * go on. */
+int exec_loader_look(exec_loader *loader, exec_job *job);
 const fs_err *exec_loader_error(const exec_loader *loader);
 /* What waking its thread takes, by those so far; 0: it was not woken. */
 int64_t exec_loader_wake_ns(const exec_loader *loader);

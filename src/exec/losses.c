@@ -30,7 +30,7 @@ void exec_rank_plan_losses(exec_rank *rank)
     if (rank->world->size == 1)
         return;
     rank->arriving = rank->world->link->none;
-    rank->sent = fs_new(rank->arena, exec_request, rank->options->steps + 1);
+    rank->sent = fs_new(rank->arena, exec_request, rank->kept + 1);
 }
 
 static void send_losses(exec_rank *rank)
@@ -93,7 +93,7 @@ void exec_rank_tell_part(const exec_rank *rank, int64_t now_ns)
 
 void exec_rank_share_losses(exec_rank *rank)
 {
-    int64_t steps = rank->steps;
+    int64_t steps = exec_rank_kept(rank);
     if (rank->tells && rank->world->rank == 0) {
         report_steps(rank, true);
     } else if (rank->tells) {

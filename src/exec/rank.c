@@ -342,20 +342,29 @@ fs_status exec_rank_begin(exec_world *world, const ir_graph *graph,
     return map_memory(rank, err);
 }
 
+static void keep_steps(exec_rank *rank)
+{
+    const bool endless = rank->options->steps >= EXEC_ENDLESS;
+    rank->kept = endless ? EXEC_STEPS_KEPT : rank->options->steps;
+    rank->ring = endless ? EXEC_STEPS_KEPT - 1 : -1;
+    rank->firings = fs_new(rank->arena, int64_t, rank->kept + 1);
+    rank->step_end_ns = fs_new(rank->arena, int64_t, rank->kept + 1);
+    rank->losses = fs_new(rank->arena, double, rank->kept + 1);
+}
+
 fs_status exec_rank_open(exec_rank *rank, const exec_data *data, fs_err *err)
 {
     const plan *p = rank->plan;
     const exec_options *options = rank->options;
     fs_arena *arena = rank->arena;
+    rank->data = data;
     rank->actors =
         plan_actors_create_ordered(p, rank->role, options->steps, arena);
     rank->tasks = fs_new(arena, exec_task, rank->role->n_tasks);
     rank->flight = fs_new(arena, exec_flight, rank->role->n_streams);
+    keep_steps(rank);
     rank->rest = fs_new(arena, exec_rest, rank->role->n_streams);
-    rank->firings = fs_new(arena, int64_t, options->steps + 1);
     rank->firings_per_step = count_firings(rank);
-    rank->step_end_ns = fs_new(arena, int64_t, options->steps + 1);
-    rank->losses = fs_new(arena, double, options->steps + 1);
     rank->loader = exec_loader_create(rank->world, data, rank->role->n_streams);
     kernel_set_threads(1); /* a device is one core: exec.h */
     for (int32_t i = 0; i < rank->role->n_tasks; i++) {

@@ -69,6 +69,13 @@ typedef struct exec_capture {
     double *series; /* [steps] of a scalar that is watched; no piece then */
 } exec_capture;
 
+/* Why a run ends before its last step. */
+typedef enum exec_early {
+    EXEC_NOT_EARLY,
+    EXEC_DIVERGES, /* a loss is not finite */
+    EXEC_IS_OVER   /* its data says so */
+} exec_early;
+
 /* Who looks after transfers while a stream's kernel runs. */
 typedef struct exec_rest {
     struct exec_rank *rank;
@@ -81,6 +88,7 @@ typedef struct exec_rank {
     const plan *plan;
     const plan_role *role;
     const exec_options *options; /* their steps are those of this process */
+    const exec_data *data;
     fs_arena *arena;
     int64_t first_step;       /* steps of the run before this process's */
     double *earlier;          /* [first_step] losses of these, or NULL */
@@ -114,18 +122,21 @@ typedef struct exec_rank {
 
     uint64_t outputs_digest; /* of what this rank gave away in the last step */
 
-    int64_t *firings; /* [steps] completed tasks of the step */
+    /* What is kept of a step stands at `step & ring`: of all steps, or of the
+     * last `kept` of a run without an end. */
+    int64_t kept, ring;
+    int64_t *firings; /* [kept] completed tasks of the step */
     int64_t firings_per_step;
-    int64_t *step_end_ns; /* [steps] */
+    int64_t *step_end_ns; /* [kept] */
     int64_t steps_done, begin_ns, last_move_ns;
     const char *fault; /* what a lone rank that keeps its process met */
-    double *losses;    /* [steps] means over the micro-batches so far; of
+    double *losses;    /* [kept] means over the micro-batches so far; of
                           this rank's own knowledge until they are shared */
     int32_t loss_rank; /* who knows the losses first; -1: there are none */
 
     bool tells;            /* rank 0 reports steps as they end */
     int64_t told;          /* steps reported, or sent to rank 0 */
-    exec_request *sent;    /* [steps] of loss_rank */
+    exec_request *sent;    /* [kept] of loss_rank */
     exec_request arriving; /* of rank 0 */
 
     int64_t steps; /* to run, fewer once it is stopped early */
@@ -136,11 +147,12 @@ typedef struct exec_rank {
         EXEC_AGREEING,
         EXEC_SETTLED
     } stopping;
-    int64_t judged, last; /* losses looked at; the agreed number of steps */
-    int32_t diverged;
+    int64_t judged, last;  /* losses looked at; the agreed number of steps */
+    int32_t judge_rank;    /* who knows whether it ends early; -1: nobody */
+    int32_t early;         /* exec_early */
     exec_request *verdict; /* [ranks] words to and from others */
     int *verdict_index;
-    int64_t *begun; /* [ranks] steps, of the rank that knows the losses */
+    int64_t *begun; /* [ranks] steps, of judge_rank */
 } exec_rank;
 
 /* Its role and its memory. */
@@ -204,6 +216,20 @@ static inline void exec_rank_wake(exec_rank *rank)
 }
 /* Something of it went on that is no task. */
 void exec_rank_moves(exec_rank *rank, int64_t now_ns);
+
+/* Steps run here of which something is kept: the last ones. */
+static inline int64_t exec_rank_kept(const exec_rank *rank)
+{
+    return rank->steps < rank->kept ? rank->steps : rank->kept;
+}
+
+/* How long a step took; of one without an end the last `kept` - 1 are known. */
+static inline int64_t exec_rank_step_ns(const exec_rank *rank, int64_t step)
+{
+    const int64_t *end = rank->step_end_ns;
+    return end[step & rank->ring] -
+           (step ? end[(step - 1) & rank->ring] : rank->begin_ns);
+}
 
 /* Losses: agreed before the run who has them; told to rank 0 as steps end,
  * when it reports progress; given to all ranks after the run. */

@@ -169,9 +169,10 @@ static void trace_task(exec_rank *rank, int32_t stream, int32_t task,
 /* Was it the step's last? */
 ALWAYS bool count_firing(exec_rank *rank, int64_t step, int64_t now)
 {
-    if (++rank->firings[step] < rank->firings_per_step)
+    if (++rank->firings[step & rank->ring] < rank->firings_per_step)
         return false;
-    rank->step_end_ns[step] = now;
+    rank->firings[step & rank->ring] = 0; /* the place is another step's next */
+    rank->step_end_ns[step & rank->ring] = now;
     rank->steps_done = step + 1;
     rank->record->steps_done++;
     return true;
@@ -345,7 +346,7 @@ static bool poll_flight(exec_rank *rank, int32_t stream, exec_task *t,
                         bool *moved)
 {
     if (t->task->kind == PLAN_LOAD) {
-        int state = atomic_load_explicit(&t->job->state, memory_order_acquire);
+        const int state = exec_loader_look(rank->loader, t->job);
         if (state == EXEC_JOB_FAILED)
             exec_rank_fault(rank, t->task,
                             exec_loader_error(rank->loader)->text);
@@ -572,15 +573,15 @@ static int64_t stall_limit_ns(const exec_rank *rank, int64_t quiet_ns)
 {
     double least = rank->options->stall_s;
     int64_t limit = (int64_t)((least > 0 ? least : stall_usual_s) * 1e9);
-    int64_t n = rank->steps_done;
-    if (n == 0 || quiet_ns <= limit)
+    const int64_t done = rank->steps_done;
+    const int64_t n = done < rank->kept ? done : rank->kept - 1;
+    if (n <= 0 || quiet_ns <= limit)
         return limit;
     int64_t *took = calloc((size_t)n, sizeof *took);
     if (!took)
         return limit;
     for (int64_t k = 0; k < n; k++)
-        took[k] = rank->step_end_ns[k] -
-                  (k ? rank->step_end_ns[k - 1] : rank->begin_ns);
+        took[k] = exec_rank_step_ns(rank, done - n + k);
     qsort(took, (size_t)n, sizeof *took, compare_times);
     int64_t steps = STALL_STEPS * took[n / 2];
     free(took);
@@ -606,6 +607,15 @@ static void serve_saver(exec_rank *rank)
     const char *cause;
     if (!exec_saver_poll(rank->saver, &cause))
         exec_rank_fail(rank, EXEC_DISK, cause);
+}
+
+/* Does what is next hang on others, who have not sent it yet? */
+static bool awaits_step(const exec_rank *rank)
+{
+    const exec_data *data = rank->data;
+    const int64_t step = rank->first_step + rank->steps_done;
+    return data->come && rank->steps_done < rank->steps &&
+           !data->come(data->ctx, step * rank->plan->strategy->batch);
 }
 
 enum { LOOK_NS = 50000000, FIRST_LOOK_NS = 1000000 };
@@ -635,6 +645,8 @@ static void watch(exec_rank *rank, int64_t now)
         exec_rank_tell_part(rank, now);
     if (recorder->supervised)
         return;
+    if (awaits_step(rank))
+        rank->last_move_ns = now;
     int64_t quiet = now - rank->last_move_ns;
     if (quiet > stall_limit_ns(rank, quiet))
         report_stall(rank, (double)quiet * 1e-9);
@@ -683,7 +695,7 @@ void exec_rank_run(exec_rank *rank)
             exec_rank_tell_losses(rank);
         /* A verdict is looked for while waiting: a rank that holds makes its
          * peers wait. */
-        if (rank->world->rank == rank->loss_rank || idle.rounds % 16 == 15)
+        if (rank->world->rank == rank->judge_rank || idle.rounds % 16 == 15)
             exec_rank_poll_stop(rank);
         if (moved)
             idle.rounds = 0;

@@ -484,7 +484,8 @@ bool exec_saver_finish(exec_saver *s, const char **cause)
         if (!exec_saver_poll(s, cause))
             return false;
         const bool done = s->freed == atomic_load(&s->tail);
-        if (done && (atomic_load(&s->awaited) == 0 || s->rank->diverged))
+        if (done &&
+            (atomic_load(&s->awaited) == 0 || s->rank->early == EXEC_DIVERGES))
             return true;
         const int64_t now_ns = fs_now_ns();
         if (exec_saver_moves(s, now_ns))

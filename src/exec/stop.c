@@ -1,8 +1,8 @@
-/* A training that has diverged ends early, all ranks after the same step: a
- * rank that stopped alone would leave the others waiting. Who knows the losses
- * tells the others; each begins no further step and says which is the last that
- * it has begun; the latest of these, which all are told, is the last one of
- * all. */
+/* A training that has diverged, or a run whose data is over, ends early, all
+ * ranks after the same step: a rank that stopped alone would leave the others
+ * waiting. Who knows it (who has the losses, else rank 0) tells the others;
+ * each begins no further step and says which is the last that it has begun; the
+ * latest of these, which all are told, is the last one of all. */
 #include "config.h"
 #include "exec/rank.h"
 
@@ -10,7 +10,7 @@
 
 static bool knows(const exec_rank *rank)
 {
-    return rank->world->rank == rank->loss_rank;
+    return rank->world->rank == rank->judge_rank;
 }
 
 static void send_to_all(exec_rank *rank, const void *word, int64_t bytes)
@@ -24,14 +24,16 @@ static void send_to_all(exec_rank *rank, const void *word, int64_t bytes)
 /* From who knows. */
 static void await_word(exec_rank *rank, void *word, int64_t bytes)
 {
-    exec_recv_bytes(rank->world, word, bytes, rank->loss_rank, EXEC_TAG_STOP,
-                    &rank->verdict[rank->loss_rank]);
+    exec_recv_bytes(rank->world, word, bytes, rank->judge_rank, EXEC_TAG_STOP,
+                    &rank->verdict[rank->judge_rank]);
 }
 
 void exec_rank_plan_stop(exec_rank *rank)
 {
     const exec_world *world = rank->world;
-    bool wanted = rank->options->stop_early && rank->loss_rank >= 0;
+    const bool by_loss = rank->options->stop_early && rank->loss_rank >= 0;
+    rank->judge_rank = by_loss ? rank->loss_rank : rank->data->over ? 0 : -1;
+    const bool wanted = rank->judge_rank >= 0;
     rank->steps = rank->options->steps;
     rank->stopping = wanted ? EXEC_WATCHING : EXEC_SETTLED;
     if (!wanted || world->size == 1)
@@ -42,7 +44,7 @@ void exec_rank_plan_stop(exec_rank *rank)
     for (int32_t r = 0; r < world->size; r++)
         rank->verdict[r] = world->link->none;
     if (!knows(rank))
-        await_word(rank, &rank->diverged, sizeof rank->diverged);
+        await_word(rank, &rank->early, sizeof rank->early);
 }
 
 bool exec_rank_at_end(const exec_rank *rank)
@@ -68,9 +70,13 @@ static int64_t count_begun(const exec_rank *rank)
 /* Of the rank that knows: is there a verdict? */
 static bool judge(exec_rank *rank)
 {
-    for (; rank->judged < rank->steps_done && !rank->diverged; rank->judged++)
-        rank->diverged = !isfinite(rank->losses[rank->judged]);
-    return rank->diverged || exec_rank_at_end(rank);
+    const exec_data *data = rank->data;
+    for (; rank->judged < rank->steps_done && !rank->early; rank->judged++)
+        if (!isfinite(rank->losses[rank->judged & rank->ring]))
+            rank->early = EXEC_DIVERGES;
+    if (!rank->early && data->over && data->over(data->ctx))
+        rank->early = EXEC_IS_OVER;
+    return rank->early || exec_rank_at_end(rank);
 }
 
 static bool all_arrived(exec_rank *rank)
@@ -98,8 +104,8 @@ static void hold(exec_rank *rank)
             exec_recv_bytes(world, &rank->begun[r], sizeof *rank->begun, r,
                             EXEC_TAG_STOP, &rank->verdict[r]);
     if (!knows(rank))
-        exec_send_bytes(world, &rank->last, sizeof rank->last, rank->loss_rank,
-                        EXEC_TAG_STOP, &rank->verdict[rank->loss_rank]);
+        exec_send_bytes(world, &rank->last, sizeof rank->last, rank->judge_rank,
+                        EXEC_TAG_STOP, &rank->verdict[rank->judge_rank]);
 }
 
 static void agree(exec_rank *rank)
@@ -120,7 +126,7 @@ void exec_rank_poll_stop(exec_rank *rank)
         if (!judge(rank))
             return;
         rank->stopping = EXEC_TELLING;
-        send_to_all(rank, &rank->diverged, sizeof rank->diverged);
+        send_to_all(rank, &rank->early, sizeof rank->early);
     }
     if (rank->stopping == EXEC_SETTLED || !all_arrived(rank))
         return;
@@ -130,7 +136,7 @@ void exec_rank_poll_stop(exec_rank *rank)
         rank->stopping = EXEC_SETTLED;
     } else if (rank->stopping == EXEC_COUNTING) {
         agree(rank);
-    } else if (rank->diverged) {
+    } else if (rank->early) {
         hold(rank);
     } else {
         rank->stopping = EXEC_SETTLED;

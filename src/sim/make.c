@@ -102,7 +102,7 @@ static void make_roles(simulation *s)
     s->at_end = fs_new(s->arena, sim_meter *, s->steps);
     for (int64_t k = 0; k < s->steps; k++) {
         s->left[k] = s->firings;
-        s->at_end[k] = fs_new(s->arena, sim_meter, p->n_roles);
+        s->at_end[k] = fs_new_lines(s->arena, sim_meter, p->n_roles);
     }
 }
 

@@ -54,7 +54,7 @@ static mark *make_mark(const simulation *s)
     for (int32_t i = 0; i < n_lines; i++)
         n_arrivals += s->lines[i].n_members;
     m->left = fs_new(s->arena, int64_t, s->steps);
-    m->meters = fs_new(s->arena, sim_meter, s->p->n_roles);
+    m->meters = fs_new_lines(s->arena, sim_meter, s->p->n_roles);
     m->actors = fs_new(s->arena, plan_actors_mark *, s->p->n_roles);
     m->jobs = fs_new(s->arena, sim_job, n_streams);
     m->heads = fs_new(s->arena, sim_head, n_streams);

@@ -1,0 +1,141 @@
+#include "config.h"
+#include "cli/job.h"
+
+#include "cli/machine.h"
+#include "cli/ranks.h"
+#include "cli/supervise.h"
+#include "exec/exec.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- before ---- */
+
+static fs_status check_backend(cli *c)
+{
+    const char *backend = c->args.backend;
+    char text[512];
+    if (!backend || strcmp(backend, "cpu") == 0)
+        return FS_OK;
+    if (strcmp(backend, "cuda") != 0)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--backend %s is unknown; there "
+                       "are cpu and cuda",
+                       backend);
+    exec_cuda_devices(text, sizeof text);
+    return fs_fail(&c->err, FS_INVALID,
+                   "--backend cuda does not run plans "
+                   "yet, only cpu does (CUDA here: %s)",
+                   text);
+}
+
+fs_status cli_job_check_settings(cli *c)
+{
+    FS_TRY(check_backend(c));
+    FS_TRY(cli_check_faults(c));
+    return cli_check_kernels(c);
+}
+
+/* Only a plan for processes of a host can run here. */
+fs_status cli_job_check_host(cli *c, const cli_plan *p)
+{
+    for (int32_t g = 0; g < p->cluster->n_groups; g++)
+        if (p->cluster->groups[g].cores_per_node < 1)
+            return fs_fail(&c->err, FS_INVALID,
+                           "the plan is for %s, a machine that was described, "
+                           "not measured: plans run on ranks of this host "
+                           "(plan with --cluster local --ranks %d)",
+                           p->cluster->name, p->cluster->n_devices);
+    if (getenv("FS_HOSTS")) /* who started the ranks has looked at the first */
+        return FS_OK;
+    char host[256] = "";
+    bool here = false; /* under another name, as a container's restart gives */
+    gethostname(host, sizeof host - 1);
+    const bool renamed = p->cluster->host && strcmp(host, p->cluster->host);
+    if (renamed)
+        FS_TRY(cli_machine_is_here(c, p->cluster, &here));
+    if (renamed && !here)
+        return fs_fail(&c->err, FS_INVALID,
+                       "the plan was made for host %s, this is %s: plan again "
+                       "here with --cluster local",
+                       p->cluster->host, host);
+    /* It runs all the same. */
+    return cli_machine_tell(c, c->args.operands[0], p->cluster);
+}
+
+/* The proof's own keys tell what it found: they are no figures of a run. What
+ * deadlocks or overwrites its own memory is no input to train with. */
+fs_status cli_job_prove(cli *c, const cli_plan *p)
+{
+    plan_report report = {0};
+    fs_status status = cli_plan_prove(c, p, &report);
+    if (status != FS_OK) {
+        c->err = (fs_err){0}; /* findings were told, but as JSON */
+        return fs_fail(&c->err, FS_INVALID, "%s: the plan %s: %d finding%s%s",
+                       c->args.operands[0],
+                       report.deadlocks ? "deadlocks" : "is not sound",
+                       report.n, report.n == 1 ? "" : "s",
+                       c->args.json ? " (flowsearch check tells all)" : "");
+    }
+    if (c->args.dry_run)
+        return FS_OK;
+    json_object_del(c->result, "peak_bytes");
+    json_object_del(c->result, "ok");
+    json_object_del(c->result, "live");
+    json_object_del(c->result, "findings");
+    return FS_OK;
+}
+
+/* ---- of a rank ---- */
+
+fs_status cli_job_join(cli *c)
+{
+    signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error of MPI's */
+    FS_TRY(exec_world_open(&c->err, &c->world));
+    cli_mark_crashes(exec_world_recorder(c->world));
+    c->quiet = c->mute || getenv("FS_RESULT");
+    return FS_OK;
+}
+
+fs_status cli_job_check_size(cli *c, const cli_plan *p)
+{
+    int32_t ranks = exec_world_size(c->world);
+    if (ranks != p->cluster->n_devices)
+        return fs_fail(
+            &c->err, FS_INVALID, "the plan is for %d ranks, but %d %s started",
+            p->cluster->n_devices, ranks, ranks == 1 ? "was" : "were");
+    return FS_OK;
+}
+
+fs_status cli_job_check_promise(cli *c, const cli_plan *p)
+{
+    const char *promised = getenv("FS_PLAN");
+    char hex[17];
+    fs_hex(p->plan->digest, hex);
+    if (!promised || strcmp(promised, hex) == 0)
+        return FS_OK;
+    return fs_fail(&c->err, FS_INVALID,
+                   "%s: the plan has digest %s, but one with %s was checked "
+                   "before the ranks were started",
+                   c->args.operands[0], hex, promised);
+}
+
+double cli_job_stall_s(void)
+{
+    const char *said = getenv("FS_STALL_S");
+    double seconds = said ? strtod(said, NULL) : 0;
+    return seconds > 0 && isfinite(seconds) ? seconds : 0;
+}
+
+void cli_job_leave(cli *c, fs_status status)
+{
+    exec_recorder *recorder = exec_world_recorder(c->world);
+    if (status == FS_FAULT) {
+        exec_recorder_fail(recorder, cli_fault_kind(c), c->err.text);
+        c->mute = c->mute || recorder->supervised;
+    }
+    exec_recorder_state(recorder, EXEC_ENDED);
+}

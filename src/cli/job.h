@@ -1,0 +1,28 @@
+/* What commands share that run a plan on ranks: what is checked before they
+ * start, and how a rank begins and ends. */
+#ifndef FS_CLI_JOB_H
+#define FS_CLI_JOB_H
+
+#include "cli/cli.h"
+
+/* --backend, failpoints, --kernels. */
+fs_status cli_job_check_settings(cli *c);
+/* Only a plan for processes of a host can run here. */
+fs_status cli_job_check_host(cli *c, const cli_plan *p);
+/* The proof's own keys tell what it found: they are no figures of a run. What
+ * deadlocks or overwrites its own memory is no input to run with. */
+fs_status cli_job_prove(cli *c, const cli_plan *p);
+
+/* Joins the ranks of the job: c->world. */
+fs_status cli_job_join(cli *c);
+fs_status cli_job_check_size(cli *c, const cli_plan *p);
+/* What a rank reads must be what its parent proved: the file may have changed
+ * since, or be another one on the rank's host. */
+fs_status cli_job_check_promise(cli *c, const cli_plan *p);
+/* For tests of the guard: seconds without progress that end the job; 0: none
+ * were said. */
+double cli_job_stall_s(void);
+/* For who reads this rank's record, and then tells the fault. */
+void cli_job_leave(cli *c, fs_status status);
+
+#endif
