@@ -13,7 +13,6 @@
 #include "equal.h"
 #include "exec_plans.h"
 
-#include "exec/algorithms.h"
 #include "interleave.h"
 #include "tests/tap.h"
 
@@ -99,11 +98,17 @@ static void run_world(void *ctx)
 
 /* ---- a plan, and how it is run ---- */
 
+static const char *name_of(plan_algorithm algorithm)
+{
+    return algorithm < PLAN_ALGORITHMS ? plan_algorithm_name(algorithm)
+                                       : "drawn";
+}
+
 /* What the children tell the parent. */
 typedef struct tally {
     int64_t seed; /* that is being tried */
     int64_t plans, interleavings, choices, points, firings;
-    int64_t alone, resumed, diverged, rows[EXEC_ALGORITHMS];
+    int64_t alone, resumed, diverged, rows[PLAN_ALGORITHMS + 1];
 } tally;
 
 typedef struct trial {
@@ -115,6 +120,8 @@ typedef struct trial {
     job spread, alone;
     exec_options options;
     ir_train_options tuning;
+    plan_algorithm algorithm; /* of all; PLAN_ALGORITHMS: of each its own */
+    plan_choice choice;
     int32_t host_ranks;
     exec_saving saves, resumes;
     char dir[600];
@@ -167,16 +174,21 @@ static bool may_diverge(const ir_graph *g)
 static void draw_options(trial *t)
 {
     uint64_t seed = fs_mix(t->number + 5);
-    const int32_t row = (int32_t)fs_rand_below(&seed, EXEC_ALGORITHMS);
+    do
+        t->algorithm =
+            (plan_algorithm)fs_rand_below(&seed, PLAN_ALGORITHMS + 1);
+    while (t->algorithm < PLAN_ALGORITHMS &&
+           !plan_algorithm_runs(t->algorithm));
+    t->choice = choice_by(t->spread.p, t->algorithm, fs_mix(seed), t->arena);
     t->options =
         (exec_options){.steps = STEPS,
                        .seed = 3,
                        .stall_s = 1e6, /* the tool sees a deadlock at once */
                        .kernels = "reference",
-                       .collectives = exec_algorithm_name((exec_algorithm)row),
+                       .choice = &t->choice,
                        .progress = fs_rand_below(&seed, 2) ? hear : NULL,
                        .stop_early = fs_rand_below(&seed, 3) == 0};
-    t->t->rows[row]++;
+    t->t->rows[t->algorithm]++;
     t->host_ranks = 1 + (int32_t)fs_rand_below(&seed, 4);
     if (t->options.stop_early && fs_rand_below(&seed, 2) &&
         may_diverge(t->graph)) {
@@ -244,7 +256,7 @@ __attribute__((noreturn)) static void fail_trial(const trial *t,
     printf("# FS_SEED=%lld tests/exec_interleave_test: %s\n",
            (long long)t->t->seed, what);
     equal_print(&t->c, &v, stdout);
-    printf("#   collectives %s%s%s%s\n", t->options.collectives,
+    printf("#   collectives %s%s%s%s\n", name_of(t->algorithm),
            t->options.stop_early ? ", stops early" : "",
            t->options.tuning ? ", diverges" : "",
            t->options.saving ? ", saves" : "");
@@ -298,6 +310,7 @@ static void compare_alone(trial *t)
     r.job = &t->alone;
     r.ranks = 1;
     r.options.saving = NULL;
+    r.options.choice = NULL; /* it has no collectives */
     if (!t->c.wide || ir_compress_dtype(&t->c.compress) != IR_F32 ||
         t->options.tuning || !all_finite(&t->wanted))
         return;
@@ -355,7 +368,7 @@ static void compare_threads(trial *t)
 {
     running r = running_of(t, 0);
     forget(t);
-    if (strcmp(t->options.collectives, exec_algorithm_name(EXEC_mpi)) == 0)
+    if (t->algorithm == PLAN_BY_mpi)
         return;
     run_world(&r);
     compare(t, &r, "threads of the system have other bits");
@@ -443,9 +456,10 @@ static void tell(const tally *t)
     printf("# %lld plans equal to one device, %lld resumed, %lld diverged;"
            " plans by algorithm:",
            (long long)t->alone, (long long)t->resumed, (long long)t->diverged);
-    for (int i = 0; i < EXEC_ALGORITHMS; i++)
-        printf(" %s %lld", exec_algorithm_name((exec_algorithm)i),
-               (long long)t->rows[i]);
+    for (int i = 0; i <= PLAN_ALGORITHMS; i++)
+        if (t->rows[i] > 0)
+            printf(" %s %lld", name_of((plan_algorithm)i),
+                   (long long)t->rows[i]);
     printf("\n");
 }
 

@@ -7,8 +7,10 @@
  * read any of them that is not older than what it has read or written there,
  * than what happened before, and, if both are sequentially consistent, than the
  * last such store; a change in place reads the newest. What it reads again and
- * again it sees in the end. Left out: fences, and stores that go behind others
- * of the same place. (Norris and Demsky, CDSChecker, OOPSLA 2013.) */
+ * again it sees in the end. Left out: fences but sequentially consistent ones
+ * (stronger here than in C11: they order plain accesses too), and stores that
+ * go behind others of the same place. (Norris and Demsky, CDSChecker, OOPSLA
+ * 2013.) */
 #include "config.h"
 
 #include "interleave.h"
@@ -128,6 +130,7 @@ void interleave_give(const void *what)
         return;
     join(&place_at(what)->given, &hb.now[me()]);
     hb.now[me()].at[me()]++;
+    hb.now[me()].at[me()]++;
 }
 
 void interleave_take(const void *what)
@@ -202,8 +205,10 @@ static void weak_store(const volatile void *at, uint64_t before, uint64_t value,
         join(&hb.now[me()], last);
     if (in_place)
         s.hands_on = *last;
-    if (releases(order))
+    if (releases(order)) {
         join(&s.hands_on, &hb.now[me()]);
+        hb.now[me()].at[me()]++; /* what comes next is not handed on */
+    }
     p->seen[me()] = p->n;
     p->stale[me()] = false;
     p->stores[p->n++] = s;
@@ -353,12 +358,18 @@ void __tsan_write_range(void *at, size_t bytes)
     look(at, bytes, true);
 }
 
-/* There are none in what is stepped; the model has none. */
+/* All are changes in place of one atomic: what stands before one is seen by who
+ * comes to a later one, and then reads. */
 void __tsan_atomic_thread_fence(int order);
 void __tsan_atomic_thread_fence(int order)
 {
-    if (interleave_weak())
-        interleave_fail("a fence of order %d", order);
+    static uint32_t fences;
+    interleave_point();
+    if (!interleave_weak())
+        return;
+    if (order != __ATOMIC_SEQ_CST)
+        interleave_fail("a fence of order %d, which the model lacks", order);
+    weak_store(&fences, fences, fences, order, true);
 }
 
 void __tsan_atomic_signal_fence(int order);

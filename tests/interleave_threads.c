@@ -6,6 +6,7 @@
 #include "base/ticker.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -661,6 +663,70 @@ WRAP(int, sem_post, sem_t *s)
     interleave_work();
     interleave_point();
     return 0;
+}
+
+/* ---- futexes: who waits, by the word's address ---- */
+
+enum { WORDS = 64 };
+static uint32_t calls[WORDS];
+
+/* Two words that share a counter wake each other, which futexes may. */
+static uint32_t *calls_of(const void *word)
+{
+    return &calls[fs_mix((uintptr_t)word) % WORDS];
+}
+
+typedef struct sleeper {
+    const uint32_t *calls;
+    uint32_t before;
+} sleeper;
+
+static bool is_called(void *ctx)
+{
+    const sleeper *s = ctx;
+    return *s->calls != s->before;
+}
+
+static long wait_for_call(const uint32_t *word, uint32_t value,
+                          const struct timespec *most)
+{
+    sleeper s = {calls_of(word), *calls_of(word)};
+    if (*(const volatile uint32_t *)word != value) {
+        errno = EAGAIN;
+        return -1;
+    }
+    wait_timed("futex", is_called, &s, is.now_ns + ns_of(most));
+    if (is_called(&s))
+        return 0;
+    errno = ETIMEDOUT;
+    return -1;
+}
+
+static long call_waiting(const uint32_t *word)
+{
+    *calls_of(word) +=
+        !interleave_plants(INTERLEAVE_LOST_WAKES) || !interleave_once_in(4);
+    interleave_work();
+    interleave_point();
+    return 1;
+}
+
+WRAP(long, syscall, long number, ...)
+{
+    enum { MOST = 6 };
+    long given[MOST];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < MOST; i++)
+        given[i] = va_arg(list, long);
+    va_end(list);
+    if (!is.how || number != SYS_futex)
+        return __real_syscall(number, given[0], given[1], given[2], given[3],
+                              given[4], given[5]);
+    if ((given[1] & FUTEX_CMD_MASK) == FUTEX_WAKE)
+        return call_waiting((const uint32_t *)given[0]);
+    return wait_for_call((const uint32_t *)given[0], (uint32_t)given[2],
+                         (const struct timespec *)given[3]);
 }
 
 WRAP(int, sched_yield, void)

@@ -167,7 +167,7 @@ stepped_wraps = pthread_create pthread_join pthread_mutex_init \
   pthread_cond_init pthread_cond_destroy pthread_cond_wait \
   pthread_cond_signal pthread_cond_broadcast pthread_barrier_init \
   pthread_barrier_destroy pthread_barrier_wait sem_init sem_destroy sem_wait \
-  sem_timedwait sem_post sched_yield nanosleep fdatasync fsync clock_gettime \
+  sem_timedwait sem_post sched_yield syscall nanosleep fdatasync fsync clock_gettime \
   free memcpy pread fs_ticker_tune exec_idle_wait plan_actor_has_all plan_actor_hold \
   plan_actor_let_go
 stepped_ldflags = $(AM_LDFLAGS) $(addprefix -Wl$(comma)--wrap=,$(stepped_wraps))
