@@ -2,6 +2,7 @@
 #include "exec/exec.h"
 
 #include "exec/rank.h"
+#include "exec/results.h"
 #include "exec/saver.h"
 
 #include <inttypes.h>

@@ -68,12 +68,12 @@ typedef struct exec_options {
     const exec_sink *sink;     /* of this rank; NULL: nobody wants outputs */
     const char *weights;       /* first values: weights.h; NULL: drawn */
     uint64_t seed;
-    const char *kernels;        /* "auto", "reference" */
-    const plan_choice *choice;  /* how all-reduces are done; NULL: directly */
-    const hw_device *figures;   /* measured on this machine: of an op's kernels
-                                   that which was the fastest runs, where
-                                   several were measured. NULL, on any rank:
-                                   the first that pays */
+    const char *kernels;       /* "auto", "reference" */
+    const plan_choice *choice; /* how all-reduces are done; NULL: directly */
+    const hw_device *figures;  /* measured on this machine: of an op's kernels
+                                  that which was the fastest runs, where
+                                  several were measured. NULL, on any rank:
+                                  the first that pays */
     const ir_train_options *tuning; /* values of the optimizer's in the place
                                        of the graph's, NAN: its own; NULL: all
                                        its own */

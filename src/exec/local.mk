@@ -13,7 +13,7 @@ src_exec_libfs_exec_a_SOURCES = src/exec/exec.c src/exec/exec.h \
   src/exec/data_drawn.c src/exec/data_fixed.c src/exec/data_text.c src/exec/data_tokens.c src/exec/data_idx.c src/exec/data_csv.c \
   src/exec/samples.h src/exec/samples.c src/exec/windows.c src/exec/view.c src/exec/decode.c src/exec/order.c \
   src/exec/reader.h src/exec/reader.c \
-  src/exec/rank.c src/exec/rank.h \
+  src/exec/rank.c src/exec/rank.h src/exec/task.h src/exec/results.h \
   src/exec/variables.c src/exec/layouts.c src/exec/variants.c src/exec/variants.h \
   src/exec/run.c src/exec/interleave.h src/exec/losses.c src/exec/outputs.c src/exec/stop.c \
   src/exec/shard.c src/exec/shard.h src/exec/safetensors.c src/exec/safetensors.h \

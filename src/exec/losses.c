@@ -1,5 +1,6 @@
 #include "config.h"
 #include "exec/rank.h"
+#include "exec/results.h"
 
 #include <math.h>
 

@@ -1,6 +1,7 @@
 /* What a run measured: durations per task, the trace of the last step. */
 #include "config.h"
 #include "exec/rank.h"
+#include "exec/results.h"
 
 #include <stdlib.h>
 #include <string.h>

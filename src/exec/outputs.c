@@ -2,6 +2,7 @@
  * them, micro-batch by micro-batch. */
 #include "config.h"
 #include "exec/rank.h"
+#include "exec/results.h"
 
 #include "ir/element.h"
 

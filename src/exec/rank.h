@@ -1,73 +1,11 @@
-/* One rank at run time: its arena, and for each task of its role what firing
- * it takes, prepared once. The firing rules are plan/actor.h's. */
+/* One rank at run time: its arena, its tasks (exec/task.h), its clock and
+ * record. The firing rules are plan/actor.h's; what comes of it: results.h. */
 #ifndef FS_EXEC_RANK_H
 #define FS_EXEC_RANK_H
 
 #include "base/ticker.h"
 #include "exec/alone.h"
-#include "exec/loader.h"
-#include "exec/transfer.h"
-#include "kernels/kernel.h"
-#include "plan/actor_wakes.h"
-
-enum { EXEC_SAMPLES = 32 };
-
-/* Times of a task's last firings: sample f mod EXEC_SAMPLES is firing f. */
-typedef struct exec_sample {
-    int64_t start_ns, end_ns;
-    int64_t busy_ns; /* this rank's own work on it: CPU time of a kernel, time
-                        spent progressing a transfer */
-    float beside;    /* share of the time that the rank had for others */
-} exec_sample;
-
-/* An argument of a kernel whose register has several buffers. */
-typedef struct exec_turning {
-    kernel_arg *arg;
-    int32_t reg;
-    bool writes;
-} exec_turning;
-
-typedef struct exec_task {
-    const plan_task *task;
-    int64_t fired; /* times, so far */
-    bool captured; /* some capture is of what it makes */
-    bool meets;    /* others: a collective, a move */
-    bool runs;     /* a kernel, here and now */
-    plan_actor_wakes wakes;
-    /* COMPUTE */
-    const kernel *kernel; /* NULL: the task moves nothing (an output) */
-    void *state;
-    kernel_call call; /* its other arguments lie where they lie */
-    exec_turning *turning;
-    int32_t n_turning;
-    double f[IR_MAX_REAL];
-    bool is_loss;   /* in[0] is the loss, whole */
-    int32_t output; /* in[0] is this one of graph->outputs, whole, which this
-                       rank gives away; -1: it is not */
-    /* BOX, SEND, RECV */
-    exec_transfer *transfer;
-    /* LOAD */
-    exec_job *job;
-    exec_sample sample[EXEC_SAMPLES];
-} exec_task;
-
-/* A stream's task in flight. */
-typedef struct exec_flight {
-    int64_t ready_ns, start_ns, busy_ns;
-    int64_t alone;       /* exec_alone_begin */
-    int64_t free_ns;     /* when the stream's last task completed */
-    exec_record *record; /* where it is told of, */
-    exec_now *now;       /* and there what the stream is at */
-    bool landed;         /* a transfer, while a kernel ran */
-} exec_flight;           /* 64 bytes */
-
-/* A tensor the caller wants: where this rank's piece of it is kept when its
- * register's memory may be used again. */
-typedef struct exec_capture {
-    int32_t tensor, task, reg;
-    void *piece;
-    double *series; /* [steps] of a scalar that is watched; no piece then */
-} exec_capture;
+#include "exec/task.h"
 
 /* Why a run ends before its last step. */
 typedef enum exec_early {
@@ -75,12 +13,6 @@ typedef enum exec_early {
     EXEC_DIVERGES, /* a loss is not finite */
     EXEC_IS_OVER   /* its data says so */
 } exec_early;
-
-/* Who looks after transfers while a stream's kernel runs. */
-typedef struct exec_rest {
-    struct exec_rank *rank;
-    int32_t stream;
-} exec_rest;
 
 typedef struct exec_rank {
     exec_world *world;
@@ -186,24 +118,6 @@ void exec_rank_fault(exec_rank *rank, const plan_task *task, const char *cause);
 /* Of no task. */
 void exec_rank_fail(exec_rank *rank, exec_fault fault, const char *cause);
 
-/* Where a tensor that lives for a step or longer is kept: its variable's
- * register, or the out-register of its producer. Task -1 for variables;
- * register -1 when this role does not hold it. */
-void exec_rank_find(const exec_rank *rank, int32_t tensor, int32_t *task,
-                    int32_t *reg, ir_nd_sbp *sbp);
-/* After the last step: fetched tensors whole on every rank; the digest of the
- * parameters. */
-fs_status exec_rank_fetch(exec_rank *rank, fs_err *err);
-uint64_t exec_rank_digest(exec_rank *rank);
-/* What is watched, from the ranks that know it to all. */
-void exec_rank_share_watched(exec_rank *rank);
-
-/* Which of the graph's outputs the node's task gives away here: exec_task. */
-int32_t exec_rank_output_of(const exec_rank *rank, const ir_node *node);
-/* What its register holds, to the sink; counted into the digest in the last
- * step. */
-void exec_rank_give(exec_rank *rank, int32_t stream, const exec_task *t);
-
 /* Steps the actors until all are at their end. */
 void exec_rank_run(exec_rank *rank);
 /* Of a kernel that takes long (kernel_rest): progresses transfers. */
@@ -217,28 +131,6 @@ static inline void exec_rank_wake(exec_rank *rank)
 /* Something of it went on that is no task. */
 void exec_rank_moves(exec_rank *rank, int64_t now_ns);
 
-/* Steps run here of which something is kept: the last ones. */
-static inline int64_t exec_rank_kept(const exec_rank *rank)
-{
-    return rank->steps < rank->kept ? rank->steps : rank->kept;
-}
-
-/* How long a step took; of one without an end the last `kept` - 1 are known. */
-static inline int64_t exec_rank_step_ns(const exec_rank *rank, int64_t step)
-{
-    const int64_t *end = rank->step_end_ns;
-    return end[step & rank->ring] -
-           (step ? end[(step - 1) & rank->ring] : rank->begin_ns);
-}
-
-/* Losses: agreed before the run who has them; told to rank 0 as steps end,
- * when it reports progress; given to all ranks after the run. */
-void exec_rank_plan_losses(exec_rank *rank);
-void exec_rank_tell_losses(exec_rank *rank);
-/* On rank 0, what part of a step that takes long is done. */
-void exec_rank_tell_part(const exec_rank *rank, int64_t now_ns);
-void exec_rank_share_losses(exec_rank *rank);
-
 /* Ending early, after exec_rank_plan_losses and a barrier; polled until the
  * rank is at its end and the matter settled. */
 void exec_rank_plan_stop(exec_rank *rank);
@@ -250,11 +142,5 @@ static inline bool exec_rank_may_begin(const exec_rank *rank, int32_t stream)
     return plan_actor_head(rank->actors, stream) >= 0 &&
            rank->actors->cursor[stream].step < rank->steps;
 }
-
-/* Medians of the tasks' samples -> out->demand (collective). */
-plan_timing *exec_rank_timing(exec_rank *rank);
-/* Appends the other ranks' events to rank 0's trace; transfers start there
- * with their last member. */
-void exec_rank_gather_trace(exec_rank *rank);
 
 #endif

@@ -3,6 +3,7 @@
  * transfers between them. */
 #include "config.h"
 #include "exec/rank.h"
+#include "exec/results.h"
 
 #include "base/clock.h"
 #include "exec/interleave.h"

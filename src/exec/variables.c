@@ -2,6 +2,7 @@
  * last step. */
 #include "config.h"
 #include "exec/rank.h"
+#include "exec/results.h"
 
 #include "exec/piece.h"
 #include "exec/shard.h"
