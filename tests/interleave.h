@@ -66,9 +66,26 @@ bool interleave_once_in(int32_t n);
 void interleave_point(void);
 /* Something happened that another may wait for. */
 void interleave_work(void);
+typedef bool interleave_may(void *for_what);
+/* This thread goes on when that is true, or then. */
+void interleave_wait_until(const char *where, interleave_may *may,
+                           void *for_what);
+void interleave_wait_timed(const char *where, interleave_may *may,
+                           void *for_what, int64_t until_ns);
+/* Others go on first. */
+void interleave_rest(void);
+int64_t interleave_now_ns(void);
+/* Of the run before. */
+void interleave_forget_calls(void);
 bool interleave_weak(void);
 bool interleave_plants(interleave_fault fault);
 int32_t interleave_self(void);
+
+/* A function that the linker puts in the place of the system's. */
+#define WRAP(type, name, ...)                                                  \
+    type __real_##name(__VA_ARGS__);                                           \
+    type __wrap_##name(__VA_ARGS__);                                           \
+    type __wrap_##name(__VA_ARGS__)
 
 /* ---- atomics: interleave_atomics.c ---- */
 void interleave_forget_memory(void);

@@ -157,7 +157,7 @@ check_LIBRARIES = tests/libfs_stepped.a tests/libfs_stepper.a
 tests_libfs_stepped_a_SOURCES = $(src_exec_libfs_exec_a_SOURCES)
 tests_libfs_stepped_a_CPPFLAGS = $(src_exec_libfs_exec_a_CPPFLAGS) -DFS_INTERLEAVE
 tests_libfs_stepped_a_CFLAGS = $(AM_CFLAGS) $(ATOMICS_CFLAGS)
-tests_libfs_stepper_a_SOURCES = tests/interleave.h tests/interleave_threads.c \
+tests_libfs_stepper_a_SOURCES = tests/interleave.h tests/interleave_threads.c tests/interleave_waits.c \
   tests/interleave_atomics.c tests/interleave_link.c tests/interleave_credit.c
 tests_libfs_stepper_a_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) -DFS_INTERLEAVE
 stepped_libs = tests/libfs_stepped.a tests/libfs_stepper.a $(kernels_libs) $(plan_libs) $(MPI_LIBS) \
