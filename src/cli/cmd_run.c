@@ -13,13 +13,13 @@
 #include "cli/outcome.h"
 #include "cli/outputs.h"
 #include "cli/predict.h"
-#include "cost/choice.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/residuals.h"
 #include "cli/supervise.h"
 #include "cli/tuning.h"
 #include "cli/variants.h"
+#include "cost/choice.h"
 #include "exec/exec.h"
 #include "exec/recorder.h"
 #include "hw/samples.h"
@@ -463,7 +463,7 @@ static fs_status tell(cli *c, const cli_plan *p, const cli_outcome *o)
     FS_TRY(cli_predict(c, p, wants_whole_trace(c) ? &predicted : NULL, &sim));
     FS_TRY(cli_residuals_of(c, p, o->result.measured, &residuals));
     fill_json(c, p, o, &sim);
-    FS_TRY(cli_note_variants(c, p));
+    cli_note_variants(c, p, o->result.by_figures);
     FS_TRY(tell_machines(c, p));
     keep(c, p, o, &sim, &residuals);
     final_table(c, p, o, &sim);

@@ -8,6 +8,7 @@
 #include "cli/checkpoints.h"
 #include "cli/http.h"
 #include "cli/job.h"
+#include "cli/machine.h"
 #include "cli/metrics.h"
 #include "cli/ranks.h"
 #include "cli/supervise.h"
@@ -76,6 +77,9 @@ static fs_status compute(cli *c, const cli_plan *p, const cli_served *served)
 {
     exec_result result;
     cli_mailbox box;
+    const hw_device *figures;
+    FS_TRY(exec_world_agree(
+        c->world, cli_figures_of(c, p->cluster, &figures), &c->err));
     FS_TRY(exec_world_agree(
         c->world, cli_mailbox_join(served, c->arena, &c->err, &box), &c->err));
     const exec_data data = cli_mailbox_data(&box);
@@ -87,6 +91,7 @@ static fs_status compute(cli *c, const cli_plan *p, const cli_served *served)
         .weights = c->args.weights,
         .seed = cli_seed(c, &p->model.origin),
         .kernels = c->args.kernels ? c->args.kernels : "auto",
+        .figures = figures,
         .choice = &choice,
         .stall_s = cli_job_stall_s(),
     };

@@ -133,6 +133,7 @@ fs_status cli_outcome_write(const cli_outcome *o, const cli_plan *p,
     json_t *root = json_object();
     json_object_set_new(root, "losses", reals(r->losses, o->steps));
     json_object_set_new(root, "first_step", json_integer(r->first_step));
+    json_object_set_new(root, "by_figures", json_boolean(r->by_figures));
     if (r->earlier)
         json_object_set_new(root, "earlier", reals(r->earlier, r->first_step));
     json_object_set_new(root, "step_s", reals(r->step_s, o->steps));
@@ -244,6 +245,7 @@ static fs_status read_outcome(const char *path, const plan *p, fs_arena *arena,
     r->rss_growth_bytes = read_whole(root, "rss_growth_bytes", arena);
     r->weights_digest = read_digest(root, "weights_digest");
     r->outputs_digest = read_digest(root, "outputs_digest");
+    r->by_figures = json_is_true(json_object_get(root, "by_figures"));
     r->measured = plan_timing_new(p, "measured", arena);
     read_timing(json_object_get(root, "timing"), p, r->measured);
     json_decref(root);

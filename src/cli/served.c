@@ -21,7 +21,7 @@ void cli_served_put(const cli_served_tensor *t, const void *sample, int64_t k,
 void cli_served_get(const cli_served_tensor *t, const void *tensor, int64_t k,
                     int64_t n, void *sample)
 {
-    const int64_t run = t->bytes / t->runs;
+    const int64_t run = t->runs ? t->bytes / t->runs : 0;
     const char *from = tensor;
     char *to = sample;
     for (int64_t r = 0; r < t->runs; r++)

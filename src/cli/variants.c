@@ -8,12 +8,12 @@
 
 #include <string.h>
 
-static fs_status list(cli *c, const cli_plan *p, exec_kernels *out)
+static void list(cli *c, const cli_plan *p, const hw_device *figures,
+                 exec_kernels *out)
 {
-    exec_ran of = {.graph = p->model.graph, .plan = p->plan};
-    FS_TRY(cli_figures_of(c, p->cluster, &of.figures));
+    const exec_ran of = {
+        .graph = p->model.graph, .plan = p->plan, .figures = figures};
     exec_list_kernels(&of, c->arena, out);
-    return FS_OK;
 }
 
 static const char *by(const exec_kernel *k)
@@ -115,8 +115,10 @@ static void print(cli *c, const cli_plan *p, const exec_kernels *all)
 fs_status cli_explain_variants(cli *c, const cli_plan *p)
 {
     exec_kernels all;
+    const hw_device *figures;
+    FS_TRY(cli_figures_of(c, p->cluster, &figures));
     json_t *out = json_array();
-    FS_TRY(list(c, p, &all));
+    list(c, p, figures, &all);
     for (int32_t i = 0; i < all.n; i++)
         json_array_append_new(out, kernel_json(p, &all.at[i]));
     json_object_set_new(c->result, "variants", out);
@@ -129,11 +131,15 @@ fs_status cli_explain_variants(cli *c, const cli_plan *p)
     return FS_OK;
 }
 
-fs_status cli_note_variants(cli *c, const cli_plan *p)
+void cli_note_variants(cli *c, const cli_plan *p, bool by_figures)
 {
     exec_kernels all;
+    const hw_device *figures =
+        by_figures ? &p->cluster->groups[0].device : NULL;
+    if (c->args.kernels && strcmp(c->args.kernels, "auto") != 0)
+        return;
     json_t *out = json_array();
-    FS_TRY(list(c, p, &all));
+    list(c, p, figures, &all);
     for (int32_t i = 0; i < all.n; i++) {
         const exec_kernel *k = &all.at[i];
         char form[17];
@@ -143,5 +149,4 @@ fs_status cli_note_variants(cli *c, const cli_plan *p)
                                              k->name, "by", by(k)));
     }
     json_object_set_new(c->result, "variants", out);
-    return FS_OK;
 }

@@ -146,14 +146,15 @@ static cost_route route_of(const cost_model *model, const plan_stage *stage,
 }
 
 /* The least bytes that were measured of such steps; 0: none were. On cores that
- * was done directly, and is again, unless something else is said. */
+ * was done directly, and is again, unless another way is said. */
 static double measured_from(const cost_model *model, const plan_stage *stage,
                             const plan_box_step *step, const cost_route *route)
 {
     const cost_groups range = cost_groups_of(model, stage);
     const hw_group *group = &cost_cluster(model)->groups[range.first];
     if (range.first != range.last ||
-        (route->on_cores && is_said(model, step, route)))
+        (route->on_cores && is_said(model, step, route) &&
+         cost_model_reduces_by(model) != PLAN_BY_direct))
         return 0;
     return cost_measured_bytes(group, step->kind, route);
 }

@@ -239,6 +239,7 @@ static fs_status summarise(exec_rank *rank, fs_err *err, exec_result *out)
         rank->early == EXEC_DIVERGES ? 0 : exec_rank_digest(rank);
     exec_world_reduce(rank->world, IR_PSUM, IR_I64, &rank->outputs_digest, 1);
     out->outputs_digest = rank->outputs_digest;
+    out->by_figures = rank->options->figures != NULL;
     out->measured = exec_rank_timing(rank);
     exec_rank_gather_trace(rank);
     return exec_rank_fetch(rank, err);

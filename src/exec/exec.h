@@ -131,6 +131,7 @@ typedef struct exec_result {
                                   when the training diverged */
     uint64_t outputs_digest;   /* likewise of the outputs of the last step, but
                                   the loss; 0: there are none */
+    bool by_figures;           /* every rank had options->figures */
     plan_timing *measured;     /* per role and task: median isolated seconds */
 } exec_result;
 

@@ -23,8 +23,10 @@ void exec_parker_wake(exec_parker *parker)
 /* Goes to the middle of them: some are held up by the host for long. */
 static void note_wake(exec_parker *parker, int64_t took_ns)
 {
-    enum { PARTS = 16 };
+    enum { PARTS = 16, LEAST_NS = 1000, MOST_NS = 1000000 };
     const int64_t part_ns = parker->wake_ns / PARTS;
+    took_ns = took_ns < LEAST_NS ? LEAST_NS : took_ns;
+    took_ns = took_ns > MOST_NS ? MOST_NS : took_ns;
     if (parker->wake_ns <= 0)
         parker->wake_ns = took_ns;
     else

@@ -570,7 +570,7 @@ static fs_status probe_turns(exec_world *world,
 {
     probing p = {.world = world, .options = options, .arena = arena};
     take_known(&p);
-    for (; p.pass < options->passes; p.pass++) {
+    for (const int32_t end = p.pass + options->passes; p.pass < end; p.pass++) {
         hw_sample sample = exec_turn_sample(world, arena);
         sample.pass = p.pass;
         if (seen_before(&p, &sample))

@@ -673,10 +673,14 @@ static void begin(exec_rank *rank)
     begin_record(rank);
 }
 
-/* Loads and checkpoints call; what other ranks do has to be looked for. */
+/* Loads and checkpoints call; what other ranks do has to be looked for, and
+ * requests that a step is made of. A verdict may be some ms late. */
 static void wait(exec_rank *rank, exec_idle *idle)
 {
-    idle->called = rank->moving == 0 && rank->stopping == EXEC_SETTLED;
+    idle->at_once = rank->data->come != NULL;
+    idle->called = rank->moving == 0 && !rank->data->come &&
+                   (rank->stopping == EXEC_SETTLED ||
+                    rank->stopping == EXEC_WATCHING);
     exec_idle_wait(rank->world, idle);
 }
 

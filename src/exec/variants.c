@@ -109,7 +109,7 @@ static const char *pick(const asked *a, exec_chosen_by *by)
     return name;
 }
 
-/* A kernel of the bucket's may not take this very call. */
+/* A kernel that figures name may not take this very call. */
 fs_status exec_choose_kernel(const hw_device *figures,
                              const exec_probe_piece *piece,
                              const kernel_call *call, fs_err *err,
@@ -119,10 +119,7 @@ fs_status exec_choose_kernel(const hw_device *figures,
     exec_chosen_by by;
     const asked a = ask(figures, piece, call);
     const char *name = pick(&a, &by);
-    if (by == EXEC_BY_TIMES)
-        return kernel_choose(call, name, err, out, state);
-    if (by == EXEC_BY_BUCKET &&
-        kernel_choose(call, name, &none, out, state) == FS_OK)
+    if (name && kernel_choose(call, name, &none, out, state) == FS_OK)
         return FS_OK;
     return kernel_choose(call, "auto", err, out, state);
 }

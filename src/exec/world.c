@@ -309,6 +309,7 @@ static void wait_on_own_core(exec_world *world, exec_idle *idle)
     enum {
         LEAST_NS = 10000,
         MOST_NS = 2000000,
+        SOON_NS = 200000,
         CALLED_NS = 5000000,
         SHARE = 8
     };
@@ -324,7 +325,8 @@ static void wait_on_own_core(exec_world *world, exec_idle *idle)
     else if (nap_ns < spin_ns)
         sched_yield();
     else
-        exec_parker_sleep(&world->parker, least(nap_ns, MOST_NS));
+        exec_parker_sleep(&world->parker,
+                          least(nap_ns, idle->at_once ? SOON_NS : MOST_NS));
 }
 
 void exec_idle_wait(exec_world *world, exec_idle *idle)

@@ -58,8 +58,9 @@ void exec_world_barrier(exec_world *world);
  * ranks share cores, else spin; then nap, the longer the longer it has waited.
  * Who wakes the world's parker ends a nap. */
 typedef struct exec_idle {
-    int32_t rounds; /* empty ones in a row */
+    int64_t rounds; /* empty ones in a row */
     bool called;    /* whoever it waits for wakes the parker */
+    bool at_once;   /* what it waits for is wanted within a fraction of a ms */
     int64_t since_ns;
 } exec_idle;
 void exec_idle_wait(exec_world *world, exec_idle *idle);

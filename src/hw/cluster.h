@@ -87,6 +87,7 @@ typedef struct hw_cluster {
     hw_fabric fabric;
     int32_t n_devices, n_nodes;
     const char *host;    /* probed host's name, else NULL */
+    int32_t host_cores;  /* of a probed one, whatever this process is bound to */
     const char *machine; /* fingerprint of what was measured, or NULL */
     const char *facts;   /* what that machine is, in words; NULL: nobody says */
     uint64_t digest;     /* of its JSON form; name, host, machine left out */

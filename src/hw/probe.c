@@ -105,7 +105,7 @@ const char *hw_host_facts(const hw_cluster *probed, fs_arena *arena)
     if (uname(&system) != 0)
         snprintf(system.release, sizeof system.release, "?");
     return fs_printf(arena, "%s, %d cores, %.1f GiB, %s %s",
-                     processor_name(arena), group->cores_per_node,
+                     processor_name(arena), probed->host_cores,
                      bytes / (double)(1 << 30), system.sysname, system.release);
 }
 
@@ -128,6 +128,8 @@ fs_status hw_cluster_probe(int32_t ranks, fs_arena *arena, fs_err *err,
     cluster->groups = fs_new(arena, hw_group, 1);
     cluster->n_groups = 1;
     fill_group(topology, ranks, &cluster->groups[0]);
+    cluster->host_cores =
+        limit_by_quota(hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU));
     hwloc_topology_destroy(topology);
     if (gethostname(host, sizeof host - 1) != 0 || !host[0])
         snprintf(host, sizeof host, "localhost");
