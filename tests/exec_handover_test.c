@@ -57,7 +57,7 @@ static void take(exec_job *job, const int64_t *value)
 /* As the loop does: a job is submitted anew once it is done. */
 static void load(void *ctx)
 {
-    exec_world alone = {.size = 1};
+    exec_world alone = {.size = 1, .on_host = 1, .cores = 1}; /* no spin */
     const exec_data data = {.fill = fill};
     int64_t value[JOBS] = {0};
     exec_job job[JOBS];
@@ -86,7 +86,7 @@ static void pause_for_others(void)
 /* One after the other, so that the thread sleeps in between, or just about. */
 static void load_apart(void *ctx)
 {
-    exec_world alone = {.size = 1};
+    exec_world alone = {.size = 1, .on_host = 1, .cores = 1}; /* no spin */
     const exec_data data = {.fill = fill};
     int64_t value = 0;
     exec_job job;
