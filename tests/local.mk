@@ -1,6 +1,7 @@
 TESTS_ALONE += tests/cli_faults_test tests/cli_supervise_test \
   tests/cli_nth_test tests/cli_interrupt_test tests/cli_hosts_test \
-  tests/cli_checkpoint_test tests/exec_ranks_test.sh tests/exec_equal_test
+  tests/cli_checkpoint_test tests/cli_serve_test tests/exec_ranks_test.sh \
+  tests/exec_equal_test
 check_SCRIPTS += tests/layers.sh tests/headers.sh
 EXTRA_DIST += tests/layers.sh tests/headers.sh tests/lsan.supp \
   tests/golden/explain.txt tests/golden/usage.txt
