@@ -85,7 +85,8 @@ class Llmc:
         subprocess.run(["make", "-C", self.folder, "train_gpt2",
                         f"CC={os.environ.get('BENCH_LLMC_CC', 'gcc')}"],
                        stdout=subprocess.DEVNULL, check=True)
-        os.symlink(f"{b.folder}/gpt2_124M.bin", f"{self.folder}/gpt2_124M.bin")
+        os.symlink(os.path.abspath(f"{b.folder}/gpt2_124M.bin"),
+                   f"{self.folder}/gpt2_124M.bin")
         data = f"{self.folder}/dev/data/tinyshakespeare/tiny_shakespeare"
         for part in ("train", "val"):
             write_tokens(f"{data}_{part}.bin", 64 * BATCH * length + 1)
