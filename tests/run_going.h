@@ -25,12 +25,13 @@ static inline void heed_interrupts(void)
         signal(numbers[i], SIG_DFL);
 }
 
-static inline pid_t start(const char *words)
+/* What it says goes to NAME.out and NAME.err. */
+static inline pid_t start_as(const char *name, const char *words)
 {
     char command[2048];
     snprintf(command, sizeof command,
-             "exec '%s/flowsearch' %s >\"$D/goes.out\" 2>\"$D/goes.err\"",
-             cli_env("FS_BUILDDIR", "."), words);
+             "exec '%s/flowsearch' %s >\"$D/%s.out\" 2>\"$D/%s.err\"",
+             cli_env("FS_BUILDDIR", "."), words, name, name);
     cli_watch_leaks(words);
     fflush(NULL);
     pid_t child = fork();
@@ -42,17 +43,30 @@ static inline pid_t start(const char *words)
     return child;
 }
 
-static inline const cli_answer *finish(pid_t child)
+static inline pid_t start(const char *words)
+{
+    return start_as("goes", words);
+}
+
+static inline const cli_answer *finish_as(const char *name, pid_t child)
 {
     static cli_answer answer;
+    char file[64];
     int raw = 0;
     waitpid(child, &raw, 0);
     json_decref(answer.json);
     answer.status = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128;
-    cli_slurp("goes.out", answer.out, sizeof answer.out);
-    cli_slurp("goes.err", answer.err, sizeof answer.err);
+    snprintf(file, sizeof file, "%s.out", name);
+    cli_slurp(file, answer.out, sizeof answer.out);
+    snprintf(file, sizeof file, "%s.err", name);
+    cli_slurp(file, answer.err, sizeof answer.err);
     answer.json = json_loads(answer.out, 0, NULL);
     return &answer;
+}
+
+static inline const cli_answer *finish(pid_t child)
+{
+    return finish_as("goes", child);
 }
 
 /* Processes of this program whose words name this file of the test's folder and
