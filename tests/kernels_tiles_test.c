@@ -1,10 +1,11 @@
 /* Kernels of 16-bit floats give the same worked off in tiles as at once, and
- * their copies then take no more than a tile may. */
+ * their copies then take no more than a tile may. Those of floats give the same
+ * to the bit in tiles that lie where the operands lie, and rest between. */
 #include "config.h"
 
 #include "interpret.h"
 #include "ir/element.h"
-#include "kernels/widened.h"
+#include "kernels/tiled.h"
 #include "op_cases.h"
 #include "tap.h"
 
@@ -16,13 +17,11 @@ typedef struct instance {
     kernel_call call;
 } instance;
 
-static fs_status build(instance *c, ir_op_kind op, uint64_t *seed, fs_err *err)
+static fs_status build(instance *c, ir_op_kind op, ir_dtype real,
+                       uint64_t *seed, fs_err *err)
 {
-    op_case oc = {.graph = c->graph,
-                  .op = op,
-                  .real = IR_BF16,
-                  .wide = true,
-                  .seed = seed};
+    op_case oc = {
+        .graph = c->graph, .op = op, .real = real, .wide = true, .seed = seed};
     const int32_t node = op_case_build(&oc);
     if (node < 0)
         return fs_fail(err, FS_INVALID, "%s", c->graph->err.text);
@@ -56,7 +55,7 @@ static fs_status run_tiles(instance *c, const ir_tiling *tiling,
         out->out[i].data = fs_alloc(
             c->graph->arena,
             interpret_bytes(&c->graph->tensors.at[out->node->out[i]]), 1);
-    FS_TRY(kernel_widened_create(out, tiling, "reference", err, &state));
+    FS_TRY(kernel_tiled_create(out, tiling, "reference", err, &state));
     out->scratch = aligned_alloc(64, (size_t)tiling->bytes + 64);
     memset((char *)out->scratch + tiling->bytes, 0x5a, 64);
     fs_status status = kernel_widened.run(state, out, err);
@@ -87,7 +86,7 @@ static int32_t trial(ir_op_kind op, uint64_t *seed, double *worst, fs_err *err)
     ir_tiling whole, tiling;
     kernel_call tiled;
     int32_t tiles = 0;
-    if (build(&c, op, seed, err) == FS_OK && is_widened(&c.call)) {
+    if (build(&c, op, IR_BF16, seed, err) == FS_OK && is_widened(&c.call)) {
         kernel_widened_tiles(&c.call, INT64_MAX, &whole);
         kernel_widened_tiles(&c.call, whole.bytes / 5, &tiling);
         tiles = tiling.mesh.n ? ir_mesh_size(&tiling.mesh) : 0;
@@ -118,13 +117,101 @@ static bool check_op(ir_op_kind op, uint64_t seed)
     return most > 0;
 }
 
+/* ---- in place ---- */
+
+static void count_rest(void *ctx)
+{
+    ++*(int32_t *)ctx;
+}
+
+/* Into other memory, but for what it keeps. */
+static void take_outputs(const instance *c, kernel_call *out)
+{
+    *out = c->call;
+    for (int32_t i = 0; i < out->n_out; i++)
+        out->out[i].data = fs_alloc(
+            c->graph->arena,
+            interpret_bytes(&c->graph->tensors.at[out->node->out[i]]), 1);
+}
+
+static int64_t bytes_of(const kernel_arg *arg)
+{
+    return ir_shape_count(&arg->shape) * ir_dtype_bytes(arg->dtype);
+}
+
+static bool same_bits(const kernel_call *a, const kernel_call *b)
+{
+    bool same = true;
+    for (int32_t i = 0; i < a->n_out; i++)
+        same &= memcmp(a->out[i].data, b->out[i].data,
+                       (size_t)bytes_of(&a->out[i])) == 0;
+    return same;
+}
+
+/* In how many tiles; 0: it is not cut. */
+static int32_t run_in_place(const kernel_call *call, int32_t most, fs_err *err)
+{
+    const kernel *k;
+    void *state;
+    int32_t rests = 0;
+    kernel_call resting = *call;
+    if (kernel_choose(call, "reference", err, &k, &state) != FS_OK)
+        return 0;
+    const kernel *chosen = k;
+    kernel_rest_between(call, most, &k, &state);
+    resting.rest = count_rest;
+    resting.rest_ctx = &rests;
+    k->run(state, &resting, err);
+    if (k->release && state)
+        k->release(state);
+    return k == chosen ? 0 : rests;
+}
+
+/* In how many tiles; differ: with other bits. */
+static int32_t trial_in_place(ir_op_kind op, uint64_t *seed, bool *differ,
+                              fs_err *err)
+{
+    instance c = {.graph = ir_graph_create("case")};
+    kernel_call whole, tiled;
+    int32_t tiles = 0;
+    if (build(&c, op, IR_F32, seed, err) == FS_OK) {
+        take_outputs(&c, &whole);
+        take_outputs(&c, &tiled);
+        whole.scratch = tiled.scratch = c.call.scratch;
+        run_in_place(&whole, 1, err);
+        tiles = run_in_place(&tiled, 8, err);
+        *differ |= tiles > 0 && !same_bits(&whole, &tiled);
+    }
+    ir_graph_destroy(c.graph);
+    return tiles;
+}
+
+static bool check_in_place(ir_op_kind op, uint64_t seed)
+{
+    fs_err err = {0};
+    bool differ = false;
+    int32_t most = 0;
+    for (int i = 0; i < TRIALS && err.status == FS_OK; i++) {
+        const int32_t tiles = trial_in_place(op, &seed, &differ, &err);
+        most = tiles > most ? tiles : most;
+    }
+    tap_ok(err.status == FS_OK && !differ,
+           "%s: the same bits in up to %d tiles where it lies%s%s",
+           ir_op_table[op]->name, most, err.status ? ": " : "", err.text);
+    return most > 1;
+}
+
 int main(void)
 {
     uint64_t seed = tap_seed(20260729);
-    int cut = 0;
+    int cut = 0, lies = 0;
     for (int op = 0; op < IR_OP_COUNT; op++)
         if (kernel_reference((ir_op_kind)op) && op != IR_OP_chain)
             cut += check_op((ir_op_kind)op, fs_rand(&seed));
     tap_ok(cut > 50, "%d ops are worked off in tiles", cut);
+    for (int op = 0; op < IR_OP_COUNT; op++)
+        if (kernel_reference((ir_op_kind)op) && op != IR_OP_chain)
+            lies += check_in_place((ir_op_kind)op, fs_rand(&seed));
+    tap_ok(lies > 50, "%d ops in tiles that lie where they lie", lies);
     return tap_done();
 }

@@ -2,6 +2,7 @@
 #include "exec/rank.h"
 #include "exec/results.h"
 #include "exec/variants.h"
+#include "kernels/tiled.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -80,6 +81,28 @@ static void shape_compute(exec_rank *rank, exec_task *t)
     set_values(rank, node, t);
 }
 
+/* So many tiles that none takes much longer than transfers may wait: of the
+ * task's amounts, not of its times, so that a plan has the same bits always. */
+static int32_t tiles_of(const exec_rank *rank, const exec_task *t)
+{
+    enum { FLOP = 32 << 20, BYTES = 2 << 20, MOST = 1 << 12 };
+    const ir_node *node = t->call.node;
+    ir_work work;
+    ir_node_flow(rank->graph, node, &rank->plan->strategy->sig[t->task->node],
+                 rank->mesh, &work);
+    const int64_t by_flop = ir_op_is_dense(node->op) ? work.flop / FLOP : 0;
+    const int64_t by_bytes = (work.read_bytes + work.written_bytes) / BYTES;
+    const int64_t n = by_flop > by_bytes ? by_flop : by_bytes;
+    return (int32_t)(n < MOST ? n : MOST);
+}
+
+/* Are there transfers that go on while kernels run? */
+static bool moves_beside(const exec_rank *rank)
+{
+    return rank->world->size > 1 &&
+           (plan_overlaps(rank->plan) || rank->plan->n_channels > 0);
+}
+
 static fs_status choose_kernel(const exec_rank *rank, exec_task *t, fs_err *err)
 {
     const char *kernels = kernels_of(rank);
@@ -100,6 +123,8 @@ static fs_status prepare_compute(exec_rank *rank, exec_task *t, fs_err *err)
     if (node->op == IR_OP_output)
         return FS_OK;
     FS_TRY(choose_kernel(rank, t, err));
+    if (moves_beside(rank))
+        kernel_rest_between(&t->call, tiles_of(rank, t), &t->kernel, &t->state);
     int64_t need = t->kernel->scratch ? t->kernel->scratch(&t->call) : 0;
     if (need > t->task->scratch_bytes)
         return fs_fail(err, FS_FAULT,

@@ -185,3 +185,71 @@ void ir_tile(const ir_node *node, const ir_io *io, int64_t most, ir_tiling *out)
         ;
     fs_arena_destroy(arena);
 }
+
+/* ---- where everything lies ---- */
+
+static bool is_cut(const ir_nd_sbp *sbp, const ir_mesh *mesh)
+{
+    for (int32_t a = 0; a < mesh->n; a++)
+        if (sbp->at[a].kind == IR_S)
+            return true;
+    return false;
+}
+
+/* Bytes of the operand that each tile has for itself, and that all read. */
+static void count_bytes(const ir_shape *whole, ir_dtype dtype,
+                        const ir_nd_sbp *sbp, const ir_mesh *mesh, int64_t *own,
+                        int64_t *shared)
+{
+    const ir_shape piece = ir_largest_piece(whole, sbp, mesh);
+    int64_t *into = is_cut(sbp, mesh) ? own : shared;
+    *into = ir_add_sat(*into, ir_shape_bytes(&piece, dtype));
+}
+
+static void weigh(const ir_node *node, const ir_io *io, const ir_tiling *t,
+                  int64_t *own, int64_t *shared)
+{
+    *own = *shared = 0;
+    for (int32_t i = 0; i < node->n_in; i++)
+        count_bytes(&io->in[i], io->in_dtype[i], &t->sig.in[i], &t->mesh, own,
+                    shared);
+    for (int32_t i = 0; i < node->n_out; i++)
+        count_bytes(&io->out[i], io->out_dtype[i], &t->sig.out[i], &t->mesh,
+                    own, shared);
+}
+
+static bool halve_in_place(const ir_node *node, const ir_io *io,
+                           const ir_sig_list *list, ir_tiling *tiling)
+{
+    ir_tiling best = {0};
+    int64_t own, shared, least = INT64_MAX;
+    for (int32_t s = 0; s < list->n; s++) {
+        ir_tiling next = *tiling;
+        if (!is_for_tiles(node, io, &list->at[s]) ||
+            !cut_again(node, io, &list->at[s], &next) || next.bytes > 0)
+            continue;
+        weigh(node, io, &next, &own, &shared);
+        if (own < shared || shared >= least)
+            continue;
+        least = shared;
+        best = next;
+    }
+    if (least < INT64_MAX)
+        *tiling = best;
+    return least < INT64_MAX;
+}
+
+void ir_tile_in_place(const ir_node *node, const ir_io *io, int32_t most,
+                      ir_tiling *out)
+{
+    *out = (ir_tiling){0};
+    if (most < 2 || bytes_of(node, io, out) > 0 || ir_op_table[node->op]->picks)
+        return;
+    ir_sig_list list;
+    fs_arena *arena = fs_arena_create();
+    ir_signatures_local(node, io, arena, &list);
+    while (ir_mesh_size(&out->mesh) <= most / 2 &&
+           halve_in_place(node, io, &list, out))
+        ;
+    fs_arena_destroy(arena);
+}

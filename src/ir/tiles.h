@@ -24,6 +24,13 @@ typedef struct ir_tiling {
 void ir_tile(const ir_node *node, const ir_io *io, int64_t most,
              ir_tiling *out);
 
+/* Halves tiles along the signature that cuts most of the bytes, until there are
+ * `most` or no signature is left: of those under which all that is cut lies in
+ * one stretch a tile, no sum is left, and tiles have more bytes of their own
+ * than they all read. Of 16-bit floats that are widened: the whole at once. */
+void ir_tile_in_place(const ir_node *node, const ir_io *io, int32_t most,
+                      ir_tiling *out);
+
 /* Does a tile of such an operand lie in a copy? Not a float that lies in one
  * piece; always what is a sum. */
 bool ir_tile_copied(const ir_shape *whole, ir_dtype dtype, const ir_nd_sbp *sbp,

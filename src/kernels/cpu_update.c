@@ -3,7 +3,7 @@
 
 #include "kernels/loops.h"
 #include "kernels/math.h"
-#include "kernels/widened.h"
+#include "kernels/tiled.h"
 
 #include "ir/rate.h"
 

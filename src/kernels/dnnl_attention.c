@@ -53,7 +53,8 @@ static fs_status run(const int *threads, const kernel_call *call,
     const kernel kernel_dnnl_##op = {.variant = "dnnl",                        \
                                      .prepare = prepare,                       \
                                      .run = op##_run,                          \
-                                     .release = free};
+                                     .release = free,                          \
+                                     .rests = true};
 ATTENTION(attention)
 ATTENTION(attention_grad)
 ATTENTION(attention_bias_grad)

@@ -4,7 +4,7 @@
 
 #include "kernels/layout.h"
 #include "kernels/table.h"
-#include "kernels/widened.h"
+#include "kernels/tiled.h"
 
 #include <string.h>
 
@@ -100,7 +100,7 @@ fs_status kernel_choose(const kernel_call *shapes, const char *variant,
     if (kernel_is_narrow(shapes)) {
         ir_tiling tiling;
         kernel_widened_tiles(shapes, IR_TILE_BYTES, &tiling);
-        FS_TRY(kernel_widened_create(shapes, &tiling, variant, err, state));
+        FS_TRY(kernel_tiled_create(shapes, &tiling, variant, err, state));
         *out = &kernel_widened;
         return FS_OK;
     }

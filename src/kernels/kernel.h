@@ -66,6 +66,8 @@ typedef struct kernel {
     int64_t (*workspace)(const void *state);
     int64_t (*packing)(const void *state); /* see kernel_packing */
     bool keeps; /* what stands in its outputs before is part of the result */
+    bool rests; /* calls kernel_rest often by itself, and would not gain by
+                   being cut */
 } kernel;
 
 /* Variants of an op, best first, reference last; n_out may be 0 for ops
@@ -76,7 +78,7 @@ const kernel *const *kernel_variants(ir_op_kind op, int32_t *n);
 const kernel *const *kernel_candidates(const kernel_call *shapes, int32_t *n);
 /* The first variant that takes these shapes and whose name is `variant`
  * ("auto": any); 16-bit floats that no variant takes are widened around the one
- * that it names (widened.h). Fills *state (NULL when it keeps none). FS_INVALID
+ * that it names (tiled.h). Fills *state (NULL when it keeps none). FS_INVALID
  * names the op when there is none. */
 fs_status kernel_choose(const kernel_call *shapes, const char *variant,
                         fs_err *err, const kernel **out, void **state);

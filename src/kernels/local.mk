@@ -1,6 +1,6 @@
 noinst_LIBRARIES += src/kernels/libfs_kernels.a
 src_kernels_libfs_kernels_a_SOURCES = src/kernels/kernel.h \
-  src/kernels/evaluate.h src/kernels/evaluate.c src/kernels/kernel.c src/kernels/widened.h src/kernels/widened.c src/kernels/table.h src/kernels/loops.h \
+  src/kernels/evaluate.h src/kernels/evaluate.c src/kernels/kernel.c src/kernels/tiled.h src/kernels/tiled.c src/kernels/table.h src/kernels/loops.h \
   src/kernels/loops.c src/kernels/math.h src/kernels/real_f32.h \
   src/kernels/real_f64.h src/kernels/indices.h src/kernels/indices.c \
   src/kernels/matmul.h src/kernels/window.h src/kernels/cpu_binary.c \

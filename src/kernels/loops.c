@@ -2,7 +2,7 @@
 
 #include "kernels/loops.h"
 
-#include "kernels/widened.h"
+#include "kernels/tiled.h"
 
 #include <string.h>
 

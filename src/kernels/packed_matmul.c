@@ -110,6 +110,7 @@ static bool is_large(const kernel_matmul *p)
                                        .prepare = op##_prepare,                \
                                        .run = op##_run,                        \
                                        .release = free,                        \
-                                       .workspace = workspace};
+                                       .workspace = workspace,                 \
+                                       .rests = true};
 PACKED(matmul, kernel_matmul_read)
 PACKED(weight_grad, kernel_weight_grad_read)

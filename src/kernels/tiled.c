@@ -1,24 +1,24 @@
 #include "config.h"
 
-#include "kernels/widened.h"
+#include "kernels/tiled.h"
 
 #include "kernels/loops.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The float kernel for tiles of one shape; uneven cuts have several. */
+/* The kernel for tiles of one shape; uneven cuts have several. */
 typedef struct tile_kernel {
     kernel_call shapes;
     const kernel *inner;
     void *state;
 } tile_kernel;
 
-typedef struct widened {
+typedef struct tiled {
     ir_tiling tiling;
     int32_t n;
     tile_kernel *of; /* [n] */
-} widened;
+} tiled;
 
 /* One operand: as it lies, whole, and where a tile of it lies. */
 typedef struct operand {
@@ -53,8 +53,7 @@ bool kernel_is_narrow(const kernel_call *shapes)
     return narrow;
 }
 
-void kernel_widened_tiles(const kernel_call *shapes, int64_t most,
-                          ir_tiling *out)
+static ir_io io_of(const kernel_call *shapes)
 {
     ir_io io = {0};
     for (int32_t i = 0; i < shapes->n_in; i++) {
@@ -65,6 +64,13 @@ void kernel_widened_tiles(const kernel_call *shapes, int64_t most,
         io.out[i] = shapes->out[i].shape;
         io.out_dtype[i] = shapes->out[i].dtype;
     }
+    return io;
+}
+
+void kernel_widened_tiles(const kernel_call *shapes, int64_t most,
+                          ir_tiling *out)
+{
+    const ir_io io = io_of(shapes);
     ir_tile(shapes->node, &io, most, out);
 }
 
@@ -81,7 +87,7 @@ static char *lay_out(const kernel_arg *arg, const ir_nd_sbp *sbp,
     return scratch ? scratch + out->copy_bytes * (out->sum ? 2 : 1) : NULL;
 }
 
-/* Returns where the scratch of the float kernel lies. */
+/* Returns where the scratch of the tiles' kernel lies. */
 static char *begin(tiler *t, const kernel_call *call, const ir_tiling *tiling)
 {
     char *scratch = call->scratch;
@@ -104,7 +110,7 @@ static int64_t first_element(const ir_shape *whole, const int64_t *offset)
     return at;
 }
 
-/* What the float kernel sees of an operand. */
+/* What the kernel of tiles sees of an operand. */
 static kernel_arg tile_of(const tiler *t, const operand *o)
 {
     kernel_arg tile = *o->whole;
@@ -235,7 +241,7 @@ static bool same_shapes(const kernel_call *a, const kernel_call *b)
 
 /* A call that is not cut may come in other shapes than it was prepared for
  * (chains have a shorter last tile). */
-static tile_kernel *kernel_of(const widened *w, const kernel_call *tile)
+static tile_kernel *kernel_of(const tiled *w, const kernel_call *tile)
 {
     for (int32_t k = 0; k < w->n; k++)
         if (w->tiling.mesh.n == 0 || same_shapes(&w->of[k].shapes, tile))
@@ -243,7 +249,7 @@ static tile_kernel *kernel_of(const widened *w, const kernel_call *tile)
     return NULL;
 }
 
-static fs_status add_kernel(widened *w, const kernel_call *tile,
+static fs_status add_kernel(tiled *w, const kernel_call *tile,
                             const char *variant, fs_err *err)
 {
     tile_kernel made = {.shapes = *tile};
@@ -261,7 +267,7 @@ static fs_status add_kernel(widened *w, const kernel_call *tile,
 
 static void release(void *state)
 {
-    widened *w = state;
+    tiled *w = state;
     for (int32_t k = 0; k < w->n; k++)
         if (w->of[k].inner->release && w->of[k].state)
             w->of[k].inner->release(w->of[k].state);
@@ -269,13 +275,13 @@ static void release(void *state)
     free(w);
 }
 
-fs_status kernel_widened_create(const kernel_call *shapes,
-                                const ir_tiling *tiling, const char *variant,
-                                fs_err *err, void **state)
+fs_status kernel_tiled_create(const kernel_call *shapes,
+                              const ir_tiling *tiling, const char *variant,
+                              fs_err *err, void **state)
 {
     fs_status status = FS_OK;
     tiler t;
-    widened *w = calloc(1, sizeof *w);
+    tiled *w = calloc(1, sizeof *w);
     if (!w)
         return fs_fail(err, FS_FAULT, "out of memory for a kernel");
     w->tiling = *tiling;
@@ -307,7 +313,7 @@ static int64_t scratch_bytes(const kernel_call *shapes)
 
 static int64_t workspace_bytes(const void *state)
 {
-    const widened *w = state;
+    const tiled *w = state;
     int64_t most = 0;
     for (int32_t k = 0; k < w->n; k++) {
         const int64_t bytes = kernel_workspace(w->of[k].inner, w->of[k].state);
@@ -318,7 +324,7 @@ static int64_t workspace_bytes(const void *state)
 
 static int64_t packing_bytes(const void *state)
 {
-    const widened *w = state;
+    const tiled *w = state;
     int64_t most = 0;
     for (int32_t k = 0; k < w->n; k++) {
         const int64_t bytes = kernel_packing(w->of[k].inner, w->of[k].state);
@@ -329,7 +335,7 @@ static int64_t packing_bytes(const void *state)
 
 static fs_status run(void *state, const kernel_call *call, fs_err *err)
 {
-    const widened *w = state;
+    const tiled *w = state;
     tiler t;
     char *scratch = begin(&t, call, &w->tiling);
     for (; t.tile < ir_mesh_size(&w->tiling.mesh); t.tile++) {
@@ -340,6 +346,7 @@ static fs_status run(void *state, const kernel_call *call, fs_err *err)
         fetch(&t, &tile, k->inner->keeps);
         FS_TRY(k->inner->run(k->state, &tile, err));
         store(&t, &tile);
+        kernel_rest(call);
         memcpy(t.before, t.coords, sizeof t.before);
     }
     return FS_OK;
@@ -351,3 +358,61 @@ const kernel kernel_widened = {.variant = "widened",
                                .release = release,
                                .workspace = workspace_bytes,
                                .packing = packing_bytes};
+
+/* ---- rests ---- */
+
+/* Lies in the call's own scratch, which is enough for all of it. */
+static int64_t reference_scratch(const kernel_call *shapes)
+{
+    const kernel *reference = kernel_reference(shapes->node->op);
+    return reference->scratch ? reference->scratch(shapes) : 0;
+}
+
+static const kernel kernel_in_tiles = {.variant = "in tiles",
+                                       .scratch = reference_scratch,
+                                       .run = run,
+                                       .release = release,
+                                       .workspace = workspace_bytes,
+                                       .packing = packing_bytes};
+
+/* Along its first axis a piece lies in one stretch in either layout. */
+static bool cuts_blocks(const kernel_arg *arg, const ir_nd_sbp *sbp,
+                        const ir_mesh *mesh)
+{
+    for (int32_t a = 0; a < mesh->n; a++)
+        if (arg->layout == KERNEL_BLOCKED && sbp->at[a].kind == IR_S &&
+            sbp->at[a].axis > 0)
+            return true;
+    return false;
+}
+
+static bool may_cut(const kernel_call *shapes, const ir_tiling *tiling)
+{
+    bool may = tiling->mesh.n > 0;
+    for (int32_t i = 0; i < shapes->n_in; i++)
+        may &= !cuts_blocks(&shapes->in[i], &tiling->sig.in[i], &tiling->mesh);
+    for (int32_t i = 0; i < shapes->n_out; i++)
+        may &=
+            !cuts_blocks(&shapes->out[i], &tiling->sig.out[i], &tiling->mesh);
+    return may;
+}
+
+void kernel_rest_between(const kernel_call *shapes, int32_t most,
+                         const kernel **k, void **state)
+{
+    const ir_io io = io_of(shapes);
+    ir_tiling tiling;
+    fs_err none = {0};
+    void *tiles;
+    if ((*k)->rests)
+        return;
+    ir_tile_in_place(shapes->node, &io, most, &tiling);
+    if (!may_cut(shapes, &tiling) ||
+        kernel_tiled_create(shapes, &tiling, (*k)->variant, &none, &tiles) !=
+            FS_OK)
+        return;
+    if ((*k)->release && *state)
+        (*k)->release(*state);
+    *k = &kernel_in_tiles;
+    *state = tiles;
+}
