@@ -1,8 +1,8 @@
 /* What `make bench-exec` has measured in one process (tests/bench_exec.py).
  *
  *   bench_exec matmul        products in a plan beside oneDNN called bare:
- *                            lines "M N K plan_s bare_s", of each the least
- *                            disturbed of turns
+ *                            lines "M N K TB plan_s bare_s" (TB: 1 where the
+ * right operand lies transposed), of each the least disturbed of turns
  *   bench_exec act STEPS     a plan of sums of one element runs; its acts and
  *                            messages of a step: "acts messages"
  *   bench_exec firing        what an act takes beyond its kernel, in ns; the
@@ -121,8 +121,31 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Mean over the layers' tasks of the step, of medians. */
-static double plan_seconds(const running *r)
+/* Layers of (m, k) by (k, n), in turn with (m, n) by (n, k): of the first. */
+typedef struct product {
+    int64_t m, n, k;
+    bool tb;
+} product;
+
+static product layer_of(const product *p, int layer)
+{
+    product one = *p;
+    if (layer % 2) {
+        one.n = p->k;
+        one.k = p->n;
+    }
+    return one;
+}
+
+static bool is_one(const running *r, const ir_node *node, const product *p)
+{
+    return node->op == IR_OP_matmul && node->phase == IR_FORWARD &&
+           ir_shape_of(r->graph, node->out[0]).dim[1] == p->n &&
+           ir_shape_of(r->graph, node->in[0]).dim[1] == p->k;
+}
+
+/* Mean over such layers' tasks of the step, of medians. */
+static double plan_seconds(const running *r, const product *p)
 {
     const plan_role *role = &r->plan->roles[0];
     double seconds = 0;
@@ -131,8 +154,7 @@ static double plan_seconds(const running *r)
         const plan_task *task = &role->tasks[t];
         if (task->kind != PLAN_COMPUTE)
             continue;
-        const ir_node *node = &r->graph->nodes.at[task->node];
-        if (node->op != IR_OP_matmul || node->phase != IR_FORWARD)
+        if (!is_one(r, &r->graph->nodes.at[task->node], p))
             continue;
         seconds += r->result.measured->demand[0][t].total_s;
         n++;
@@ -147,7 +169,7 @@ static int compare(const void *a, const void *b)
 }
 
 typedef struct bare {
-    int64_t m, n;
+    product p;
     float *w[LAYERS], *dw[LAYERS], *x[LAYERS + 1], *dx[2];
 } bare;
 
@@ -159,69 +181,108 @@ static float *some(int64_t n)
     return x;
 }
 
+static void forward(const bare *b, int k)
+{
+    const product p = layer_of(&b->p, k);
+    dnnl_sgemm('N', p.tb ? 'T' : 'N', p.m, p.n, p.k, 1, b->x[k], p.k, b->w[k],
+               p.tb ? p.k : p.n, 0, b->x[k + 1], p.n);
+}
+
+static void backward(const bare *b, int k)
+{
+    const product p = layer_of(&b->p, k);
+    const float *dy = b->dx[k % 2], *x = b->x[k];
+    if (p.tb)
+        dnnl_sgemm('T', 'N', p.n, p.k, p.m, 1, dy, p.n, x, p.k, 0, b->dw[k],
+                   p.k);
+    else
+        dnnl_sgemm('T', 'N', p.k, p.n, p.m, 1, x, p.k, dy, p.n, 0, b->dw[k],
+                   p.n);
+    dnnl_sgemm('N', p.tb ? 'N' : 'T', p.m, p.k, p.n, 1, dy, p.n, b->w[k],
+               p.tb ? p.k : p.n, 0, b->dx[1 - k % 2], p.k);
+}
+
 static void go_back(const bare *b)
 {
-    const int64_t m = b->m, n = b->n;
-    for (int k = LAYERS - 1; k >= 0; k--) {
-        dnnl_sgemm('T', 'N', n, n, m, 1, b->x[k], n, b->dx[k % 2], n, 0,
-                   b->dw[k], n);
-        dnnl_sgemm('N', 'T', m, n, n, 1, b->dx[k % 2], n, b->w[k], n, 0,
-                   b->dx[1 - k % 2], n);
-    }
+    for (int k = LAYERS - 1; k >= 0; k--)
+        backward(b, k);
     for (int k = 0; k < LAYERS; k++)
-        for (int64_t i = 0; i < n * n; i++)
+        for (int64_t i = 0; i < b->p.n * b->p.k; i++)
             b->w[k][i] -= 1e-9f * b->dw[k][i];
 }
 
 /* A step of the same products, for caches hold as much; of its forward half the
- * mean of a call. */
+ * mean of a call that is one. */
 static double bare_seconds(const bare *b)
 {
     double took[STEPS];
     for (int s = 0; s < STEPS; s++) {
-        const double begin = now_s();
-        for (int k = 0; k < LAYERS; k++)
-            dnnl_sgemm('N', 'N', b->m, b->n, b->n, 1, b->x[k], b->n, b->w[k],
-                       b->n, 0, b->x[k + 1], b->n);
-        took[s] = (now_s() - begin) / LAYERS;
+        int n = 0;
+        took[s] = 0;
+        for (int k = 0; k < LAYERS; k++) {
+            const double begin = now_s();
+            forward(b, k);
+            if (layer_of(&b->p, k).n != b->p.n)
+                continue;
+            took[s] += now_s() - begin;
+            n++;
+        }
+        took[s] /= n;
         go_back(b);
     }
     qsort(took, STEPS, sizeof *took, compare);
     return took[STEPS / 2];
 }
 
-static void compare_products(int64_t m, int64_t n)
+static bare open_bare(const product *p)
+{
+    const int64_t most = p->m * (p->n > p->k ? p->n : p->k);
+    bare b = {.p = *p, .x = {some(most)}, .dx = {some(most), some(most)}};
+    for (int k = 0; k < LAYERS; k++) {
+        b.w[k] = some(p->n * p->k);
+        b.dw[k] = some(p->n * p->k);
+        b.x[k + 1] = some(most);
+    }
+    return b;
+}
+
+static void close_bare(bare *b)
+{
+    for (int k = 0; k < LAYERS; k++) {
+        free(b->w[k]);
+        free(b->dw[k]);
+        free(b->x[k]);
+    }
+    free(b->x[LAYERS]);
+    free(b->dx[0]);
+    free(b->dx[1]);
+}
+
+static void compare_products(const product *p)
 {
     int32_t x;
-    running r = open_run("products", m, n, &x);
-    bare b = {
-        .m = m, .n = n, .x = {some(m * n)}, .dx = {some(m * n), some(m * n)}};
+    running r = open_run("products", p->m, p->k, &x);
+    bare b = open_bare(p);
     double plan_s[TURNS], bare_s[TURNS];
     for (int k = 0; k < LAYERS; k++) {
-        x = ir_matmul(r.graph, x, weight(r.graph, k, n, n), false, false);
-        b.w[k] = some(n * n);
-        b.dw[k] = some(n * n);
-        b.x[k + 1] = some(m * n);
+        const product one = layer_of(p, k);
+        x = ir_matmul(r.graph, x,
+                      one.tb ? weight(r.graph, k, one.n, one.k)
+                             : weight(r.graph, k, one.k, one.n),
+                      false, one.tb);
     }
     lower(&r, x, 1);
     for (int k = 0; k < TURNS; k++) {
         run(&r, STEPS, true);
-        plan_s[k] = plan_seconds(&r);
+        plan_s[k] = plan_seconds(&r, p);
         bare_s[k] = bare_seconds(&b);
     }
     qsort(plan_s, TURNS, sizeof *plan_s, compare);
     qsort(bare_s, TURNS, sizeof *bare_s, compare);
-    printf("%lld %lld %lld %.9f %.9f\n", (long long)m, (long long)n,
-           (long long)n, plan_s[0], bare_s[0]);
+    printf("%lld %lld %lld %d %.9f %.9f\n", (long long)p->m, (long long)p->n,
+           (long long)p->k, p->tb, plan_s[0], bare_s[0]);
     fflush(stdout);
-    for (int k = 0; k < LAYERS; k++) {
-        free(b.w[k]);
-        free(b.dw[k]);
-        free(b.x[k]);
-    }
-    free(b.x[LAYERS]);
-    free(b.dx[0]);
-    free(b.dx[1]);
+    close_bare(&b);
     close_run(&r);
 }
 
@@ -342,8 +403,12 @@ static void time_hand_over(void)
 
 int main(int argc, char **argv)
 {
-    static const int64_t sizes[][2] = {
-        {256, 256}, {512, 512}, {512, 768}, {768, 1024}};
+    static const product products[] = {
+        {256, 256, 256, false},    {512, 512, 512, false},
+        {512, 768, 768, false},    {768, 1024, 1024, false},
+        {1024, 1024, 1024, false}, {256, 1024, 4096, false},
+        {512, 3072, 768, false},   {512, 768, 768, true},
+        {1000, 1000, 1000, false}};
     kernel_set_threads(1);
     if (argc > 2 && strcmp(argv[1], "act") == 0) {
         run_acts(atoll(argv[2]));
@@ -357,7 +422,7 @@ int main(int argc, char **argv)
         time_hand_over();
         return 0;
     }
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        compare_products(sizes[i][0], sizes[i][1]);
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+        compare_products(&products[i]);
     return 0;
 }

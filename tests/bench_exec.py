@@ -166,10 +166,11 @@ def matmul(b):
                           stdout=subprocess.PIPE, text=True).stdout
     rows = []
     for line in told.splitlines():
-        m, n, k, plan_s, bare_s = line.split()
+        m, n, k, tb, plan_s, bare_s = line.split()
         rate = 2e-9 * int(m) * int(n) * int(k)
         ratio = float(bare_s) / float(plan_s)
-        rows.append([f"{m} x {n} x {k}", f"{rate / float(plan_s):.0f}",
+        rows.append([f"{m} x {n} x {k}" + (", B transposed" if tb == "1" else ""),
+                     f"{rate / float(plan_s):.0f}",
                      f"{rate / float(bare_s):.0f}", f"{ratio:.3f}",
                      say_verdict(ratio, LEAST_MATMUL)])
     b.show("Products in a plan beside oneDNN called bare", "matmul",

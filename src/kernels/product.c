@@ -16,16 +16,22 @@
 
 enum {
     MOST_WIDTH = 32,
-    PANELS = 24,
+    PANELS = 12,
     COLUMNS = 3072,
     ALIGN = 64,
     SLACK = 16,
-    GROUP = 8,
+    /* Panels that are copied at a time: more of them push each other out of
+     * the first cache, whose sets they share. */
+    GROUP = 4,
     PAGE = 4096,
-    AHEAD = 12, /* terms */
-    /* A panel of B of so many terms stays in the nearest cache; of all sets the
-     * same, for the bits hang on it. */
-    TERMS = 256
+    AHEAD = 12, /* terms, as the following */
+    COPY_AHEAD = 8,
+    /* Before a tile's end C is asked for: earlier, panels push it out. */
+    LAST = 128,
+    /* A stretch: longer ones read and write C less often, and panels of B come
+     * from the second cache as fast as they are needed. Of all sets the same,
+     * for the bits hang on it. */
+    TERMS = 512
 };
 
 /* ---- squares that are turned ---- */
