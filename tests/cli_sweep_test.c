@@ -140,6 +140,27 @@ static void test_pipelines(void)
     }
 }
 
+/* What is priced is completed and planned by the algorithm that is said. */
+static void test_collectives(void)
+{
+    const char *const on[] = {NET ON " --collectives direct",
+                              NET ON " --collectives ring",
+                              NET " --cluster 2x8:l4 --batch 16 --precision"
+                                  " bf16 --collectives tree"};
+    for (size_t k = 0; k < sizeof on / sizeof *on; k++) {
+        cli_answer *a = cli("sweep %s --fix pp=1,zero=0 --json", on[k]);
+        if (a->status != 0)
+            cli_show(a);
+        json_t *all = json_deep_copy(a->json);
+        const json_t *best = json_array_get(json_object_get(all, "best"), 0);
+        const double priced_s = number(best, "priced_s"),
+                     plan_s = number(best, "iteration_s");
+        tap_ok(is_as_planned(best, on[k]) && fabs(priced_s / plan_s - 1) < 1e-3,
+               "priced %.9g s, planned %.9g s: %s", priced_s, plan_s, on[k]);
+        json_decref(all);
+    }
+}
+
 static void test_memory(void)
 {
     cli_answer *a =
@@ -254,6 +275,7 @@ int main(void)
     test_prices();
     test_pipelines();
     test_memory();
+    test_collectives();
     test_refused();
     test_random(tap_seed(30));
     cli_end_scratch();

@@ -54,7 +54,9 @@ plan_strategy *pricing_pattern(const ir_graph *graph, int32_t n_stages,
                                        *recipe ? "," : "", n_stages),
                              arena, &err, &r),
          &err);
-    must(search_sweep_complete(on, graph, r, arena, &err, &made), &err);
+    must(search_sweep_complete(cost_model_create(on, arena), graph, r, arena,
+                               &err, &made),
+         &err);
     return made;
 }
 

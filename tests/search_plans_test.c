@@ -3,6 +3,7 @@
 #include "search/front.h"
 #include "search/plans.h"
 
+#include "cost/choice.h"
 #include "cost/regret.h"
 #include "ir/train.h"
 #include "plan/check.h"
@@ -299,7 +300,7 @@ static void test_regrets(void)
     cost_uncertainty u = read_shipped(b.arena);
     for (int32_t k = 0; k < r.n_plans; k++)
         options[k] = (cost_option){r.plans[k].graph, r.plans[k].strategy};
-    cost_regrets(b.problem.cluster, &u, r.n_plans, options, out);
+    cost_regrets(b.problem.cost, &u, r.n_plans, options, out);
     int32_t outside = 0, odd = 0, never = 0;
     for (int32_t k = 0; k < r.n_plans; k++) {
         const double s = r.plans[k].iteration_s;
@@ -313,7 +314,7 @@ static void test_regrets(void)
     tap_equal_int(never, 0, "regrets are of the figures told");
     for (int32_t k = 0; k < COST_CONSTANTS; k++)
         u.of[k] = (cost_interval){1, 1};
-    cost_regrets(b.problem.cluster, &u, r.n_plans, options, out);
+    cost_regrets(b.problem.cost, &u, r.n_plans, options, out);
     int32_t moved = 0;
     for (int32_t k = 0; k < r.n_plans; k++) {
         const double s = r.plans[k].iteration_s, best = r.plans[0].iteration_s;
@@ -321,8 +322,15 @@ static void test_regrets(void)
                  fabs(out[k].most - (s / best - 1)) > 1e-12;
     }
     tap_equal_int(moved, 0, "where all is certain regret is what is lost");
-    cost_regrets(b.problem.cluster, &u, 1, &options[1], out);
+    cost_regrets(b.problem.cost, &u, 1, &options[1], out);
     tap_ok(out[0].most == 0, "one plan alone is never regretted");
+    cost_model *said = cost_model_like(b.problem.cost, b.arena);
+    cost_model_reduce_by(said, PLAN_BY_tree);
+    cost_regrets(said, &u, r.n_plans, options, out);
+    for (int32_t k = moved = 0; k < r.n_plans; k++)
+        moved += out[k].low_s != cost_strategy_seconds(said, r.plans[k].graph,
+                                                       r.plans[k].strategy);
+    tap_equal_int(moved, 0, "where collectives are said they are as said");
     end(&b);
 }
 

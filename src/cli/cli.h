@@ -54,8 +54,10 @@ typedef struct cli {
 /* Fills args; FS_INVALID names the flag and the command's usage. *help is set
  * when --help was among them. */
 fs_status cli_parse(cli *c, int argc, char **argv, bool *help);
-/* Nothing is said. */
-void cli_args_absent(cli_args *args);
+/* For a command that another one does on its way: nothing is said but how
+ * collectives are done, which counts for all that a command prices; it is
+ * silent and keeps nothing. Its result is the caller's to release. */
+cli cli_within(const cli *c);
 void cli_usage(FILE *out);
 void cli_help(const cli *c, FILE *out); /* of c->command */
 

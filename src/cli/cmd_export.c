@@ -32,6 +32,11 @@ static fs_status check_format(cli *c)
     if (c->args.weights && to_chakra(c))
         return fs_fail(&c->err, FS_INVALID,
                        "--weights says nothing of a chakra trace");
+    if (c->args.collectives && !to_chakra(c))
+        return fs_fail(&c->err, FS_INVALID,
+                       "--collectives %s says nothing of --to %s: it is of a "
+                       "chakra trace's durations",
+                       c->args.collectives, to);
     if (strcmp(to, "onnx") == 0 || to_chakra(c) || to_safetensors(c))
         return FS_OK;
     for (size_t i = 0; i < sizeof planned / sizeof *planned; i++)

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/checkpoints.h"
+#include "cli/collectives.h"
 #include "cli/data.h"
 #include "cli/hosts.h"
 #include "cli/job.h"
@@ -19,7 +20,6 @@
 #include "cli/supervise.h"
 #include "cli/tuning.h"
 #include "cli/variants.h"
-#include "cost/choice.h"
 #include "exec/exec.h"
 #include "exec/recorder.h"
 #include "hw/samples.h"
@@ -463,6 +463,7 @@ static fs_status tell(cli *c, const cli_plan *p, const cli_outcome *o)
     FS_TRY(cli_predict(c, p, wants_whole_trace(c) ? &predicted : NULL, &sim));
     FS_TRY(cli_residuals_of(c, p, o->result.measured, &residuals));
     fill_json(c, p, o, &sim);
+    cli_note_collectives(c, p);
     cli_note_variants(c, p, o->result.by_figures);
     FS_TRY(tell_machines(c, p));
     keep(c, p, o, &sim, &residuals);

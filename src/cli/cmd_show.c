@@ -119,6 +119,11 @@ fs_status cli_cmd_show(cli *c)
         return fs_fail(&c->err, FS_INVALID,
                        "--timeline is of a PLAN; %s is a %s", what,
                        cluster ? "cluster" : "model");
+    if (c->args.collectives && !c->args.timeline)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--collectives %s says nothing of a picture without "
+                       "--timeline",
+                       c->args.collectives);
     if (model)
         FS_TRY(show_model(c, what, &drawn));
     else if (cluster)

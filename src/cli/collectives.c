@@ -13,6 +13,23 @@ fs_status cli_check_collectives(cli *c)
                    plan_algorithm_names(c->arena));
 }
 
+fs_status cli_check_framework_collectives(cli *c, const cost_framework *f)
+{
+    plan_algorithm said;
+    if (!c->args.collectives ||
+        !plan_algorithm_find(c->args.collectives, &said) ||
+        f->collectives & (uint32_t)1 << said)
+        return FS_OK;
+    fs_text has = {.arena = c->arena};
+    for (int i = 0; i < PLAN_ALGORITHMS; i++)
+        if (f->collectives & (uint32_t)1 << i)
+            fs_text_add(&has, "%s%s", has.at ? ", " : "",
+                        plan_algorithm_name((plan_algorithm)i));
+    return fs_fail(&c->err, FS_INVALID,
+                   "--collectives %s: %s does all-reduces by %s",
+                   c->args.collectives, f->name, has.at);
+}
+
 cost_model *cli_cost_model(cli *c, const hw_cluster *cluster)
 {
     cost_model *model = cost_model_create(cluster, c->arena);
@@ -54,7 +71,7 @@ static void tell_kind(plan_box_kind kind, const int32_t *n, fs_text *line,
     json_decref(of);
 }
 
-void cli_tell_collectives(cli *c, const cli_plan *p)
+const char *cli_note_collectives(cli *c, const cli_plan *p)
 {
     const plan_choice choice = cost_choice(p->cost, p->plan, c->arena);
     tally n = {{0}};
@@ -64,6 +81,12 @@ void cli_tell_collectives(cli *c, const cli_plan *p)
     for (int k = 0; k < PLAN_BOX_KINDS; k++)
         tell_kind((plan_box_kind)k, n[k], &line, out);
     json_object_set_new(c->result, "collectives", out);
-    if (line.at)
-        cli_say(c, "collectives     %s\n", line.at);
+    return line.at ? line.at : "";
+}
+
+void cli_tell_collectives(cli *c, const cli_plan *p)
+{
+    const char *all = cli_note_collectives(c, p);
+    if (*all)
+        cli_say(c, "collectives     %s\n", all);
 }

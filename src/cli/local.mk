@@ -101,6 +101,10 @@ tests_cli_replay_test_SOURCES = tests/cli_replay_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_replay_test_CPPFLAGS = $(AM_CPPFLAGS) $(SQLITE_CFLAGS)
 tests_cli_replay_test_LDADD = $(SQLITE_LIBS) $(JANSSON_LIBS) -lm
+check_PROGRAMS += tests/cli_collectives_test
+tests_cli_collectives_test_SOURCES = tests/cli_collectives_test.c \
+  tests/cli_plans.h tests/run_cli.h tests/tap.h
+tests_cli_collectives_test_LDADD = src/base/libfs_base.a $(JANSSON_LIBS) -lm
 check_PROGRAMS += tests/cli_sweep_test
 tests_cli_sweep_test_SOURCES = tests/cli_sweep_test.c tests/cli_plans.h \
   tests/run_cli.h tests/tap.h

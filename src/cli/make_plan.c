@@ -254,7 +254,7 @@ static fs_status prove_and_tell(cli_making *m, cost_model *cost, plan *lowered)
     cli_figure(c, "lower_bound_s", m->found.lower_bound_s, "s");
     cli_figure(c, "sim_iteration_s", sim.iteration_s, "s");
     cli_figure(c, "search_s", m->found.search_s, "s");
-    cli_ranks_finish(m, lowered, &sim);
+    cli_ranks_finish(m, &p, &sim);
     cli_making_json(m, &p, &sim);
     cli_making_tell(m, &p, &sim, &proof);
     return cli_front_draw(m);

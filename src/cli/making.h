@@ -177,7 +177,7 @@ const fs_end *cli_ranks_end(const cli_making *m);
 fs_status cli_ranks_pick(cli_making *m);
 /* Regrets of the plans that were found; one alone was not ranked: what is
  * known of it lowered and simulated. */
-void cli_ranks_finish(cli_making *m, const plan *lowered,
+void cli_ranks_finish(cli_making *m, const cli_plan *chosen,
                       const sim_result *sim);
 void cli_ranks_json(const cli_making *m);
 void cli_ranks_tell(const cli_making *m);

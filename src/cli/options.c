@@ -231,7 +231,8 @@ static const option *find(const char *flag, size_t length)
     return NULL;
 }
 
-void cli_args_absent(cli_args *args)
+/* Nothing is said. */
+static void args_absent(cli_args *args)
 {
     *args = (cli_args){0};
 #define CLI_DEFAULT_FLAG(field)
@@ -244,6 +245,19 @@ void cli_args_absent(cli_args *args)
 #define CLI_OPTION(field, flag, kind, ...) CLI_DEFAULT_##kind(field)
 #include "cli/options.def"
 #undef CLI_OPTION
+}
+
+cli cli_within(const cli *c)
+{
+    cli own = *c;
+    args_absent(&own.args);
+    own.args.collectives = c->args.collectives;
+    own.err = (fs_err){0};
+    own.db = NULL;
+    own.run = 0;
+    own.result = json_object();
+    own.quiet = own.mute = true;
+    return own;
 }
 
 typedef struct words {
@@ -377,7 +391,7 @@ static fs_status check_precision(cli *c)
 fs_status cli_parse(cli *c, int argc, char **argv, bool *help)
 {
     words w = {.argc = argc, .argv = argv};
-    cli_args_absent(&c->args);
+    args_absent(&c->args);
     FS_TRY(parse_words(c, &w, help));
     FS_TRY(check_clip_norm(c));
     FS_TRY(check_precision(c));

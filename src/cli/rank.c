@@ -121,7 +121,8 @@ static void note_alone(cli_making *m, const plan *lowered,
     m->ranks.sim_s[0] = sim->iteration_s;
 }
 
-void cli_ranks_finish(cli_making *m, const plan *lowered, const sim_result *sim)
+void cli_ranks_finish(cli_making *m, const cli_plan *chosen,
+                      const sim_result *sim)
 {
     cli_ranks *ranks = &m->ranks;
     const int32_t n = m->found.n_plans;
@@ -133,14 +134,14 @@ void cli_ranks_finish(cli_making *m, const plan *lowered, const sim_result *sim)
         ranks->sim_s[k] =
             ranks->asked.score ? m->found.plans[k].score_s : INFINITY;
     if (n == 1)
-        note_alone(m, lowered, sim);
+        note_alone(m, chosen->plan, sim);
     if (n < 2)
         return;
-    ranks->peak_bytes[m->found.chosen] = cli_largest_arena(lowered);
+    ranks->peak_bytes[m->found.chosen] = cli_largest_arena(chosen->plan);
     for (int32_t k = 0; k < n; k++)
         options[k] =
             (cost_option){m->found.plans[k].graph, m->found.plans[k].strategy};
-    cost_regrets(m->cluster, &ranks->within, n, options, ranks->regret);
+    cost_regrets(chosen->cost, &ranks->within, n, options, ranks->regret);
     for (int32_t k = 0; k < n; k++)
         if (ranks->regret[k].most < ranks->regret[ranks->least].most)
             ranks->least = k;

@@ -14,15 +14,9 @@
 static fs_status search(cli *c, const cli_plan *of, hw_cluster *cluster,
                         const char *file)
 {
-    cli own = *c;
+    cli own = cli_within(c);
     plan_origin origin = of->model.origin;
-    cli_args_absent(&own.args);
     own.args.time_limit = SEARCH_S;
-    own.err = (fs_err){0};
-    own.db = NULL;
-    own.run = 0;
-    own.result = json_object();
-    own.quiet = own.mute = true;
     origin.again = "";
     origin.n_kept = 0;
     const fs_status status = cli_plan_by_search(&own, &origin, cluster, file);

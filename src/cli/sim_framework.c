@@ -52,6 +52,7 @@ fs_status cli_open_framework(cli *c, cli_plan *p, cost_framework *out)
                        c->args.framework, said);
     FS_TRY(cost_framework_open(c->args.framework, c->data_dir, c->arena,
                                &c->err, out));
+    FS_TRY(cli_check_framework_collectives(c, out));
     if (out->tensor_alone && cuts_tensors(p))
         out->overlaps = out->own_stream = false;
     return cli_take_collectives(c, p);

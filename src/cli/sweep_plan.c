@@ -46,16 +46,11 @@ static search_recipe recipe_of(const cli_sweep_row *row, fs_arena *arena)
 /* As the command `plan` of these flags, with nothing else said. */
 static fs_status make_plan(const cli_sweep *s, cli_sweep_row *row)
 {
-    cli own = *s->c;
+    cli own = cli_within(s->c);
     plan_origin origin = s->origin;
     ir_tables tables = ir_tables_in(fs_arena_create());
-    cli_args_absent(&own.args);
     own.arena = fs_arena_create();
     own.tables = &tables;
-    own.err = (fs_err){0};
-    own.db = NULL;
-    own.result = json_object();
-    own.quiet = own.mute = true;
     if (row->recompute[0])
         origin.recompute = row->recompute;
     if (s->c->args.memory)

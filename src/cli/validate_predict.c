@@ -198,15 +198,10 @@ void validate_predict(cli *c, const validate_case *t, double pace,
                       fs_arena *arena, validate_prediction *out)
 {
     const int64_t start_ns = fs_now_ns();
-    cli own = *c;
-    cli_args_absent(&own.args);
+    cli own = cli_within(c);
     ir_tables tables = ir_tables_in(fs_arena_create());
     own.arena = fs_arena_create();
     own.tables = &tables;
-    own.err = (fs_err){0};
-    own.db = NULL;
-    own.result = json_object();
-    own.quiet = own.mute = true;
     *out = (validate_prediction){.iteration_s = NAN, .formula_s = NAN};
     if (predict(&own, t, pace, out) != FS_OK)
         out->failed = fs_strdup(arena, own.err.text);

@@ -11,9 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A plan's runs on one machine: medians over them. */
+/* A plan's runs on one machine, by one table of algorithms: medians over them.
+ */
 typedef struct ran {
     const char *model, *plan, *digest;
+    const char *collectives; /* as run tells them; "": it did not yet */
     validate_where at;
     int32_t ranks, n;
     double *measured; /* [n] step's seconds of each run */
@@ -40,7 +42,8 @@ static const char query[] =
     " (SELECT value FROM figures f WHERE f.run = r.id"
     "  AND f.name = 'predicted_process_bytes'),"
     " coalesce(json_extract(r.json, '$.machine'), ''),"
-    " coalesce(json_extract(r.json, '$.figures_of'), ''), coalesce(r.host, '')"
+    " coalesce(json_extract(r.json, '$.figures_of'), ''), coalesce(r.host, ''),"
+    " coalesce(json_extract(r.json, '$.collectives'), '')"
     " FROM runs r WHERE r.command = 'run' AND r.status = 0"
     " AND json_extract(r.json, '$.step_s.median') > 0 ORDER BY r.id";
 
@@ -49,32 +52,44 @@ static double number(const char *text)
     return text ? strtod(text, NULL) : NAN;
 }
 
-/* The PLAN of a command line. */
+/* The PLAN of a command line, and how its collectives were asked for. */
 static const char *plan_of(fs_arena *arena, const char *line)
 {
+    static const char by[] = " --collectives ";
     const char *at = line ? strstr(line, " run ") : NULL;
     if (!at)
         return "?";
     at += 5;
-    return fs_printf(arena, "%.*s", (int)strcspn(at, " "), at);
+    const char *said = strstr(at, by);
+    const int n_said =
+        said ? (int)(sizeof by - 1 + strcspn(said + sizeof by - 1, " ")) : 0;
+    return fs_printf(arena, "%.*s%.*s", (int)strcspn(at, " "), at, n_said,
+                     said ? said : "");
 }
 
-/* `model` has the mark of where it ran. */
-static ran *find(reading *r, const char *digest, const char *model,
-                 const validate_where *at)
+/* Is it of these runs? All else but the figures is told. */
+static bool is_one_of(const ran *one, const ran *all)
+{
+    return strcmp(one->digest, all->digest) == 0 &&
+           strcmp(one->model, all->model) == 0 &&
+           strcmp(one->collectives, all->collectives) == 0 &&
+           validate_same_where(&one->at, &all->at);
+}
+
+/* `like->model` has the mark of where it ran. */
+static ran *find(reading *r, const ran *like)
 {
     fs_arena *arena = r->c->arena;
     for (int32_t i = 0; i < r->plans.n; i++)
-        if (strcmp(r->plans.at[i].digest, digest) == 0 &&
-            strcmp(r->plans.at[i].model, model) == 0 &&
-            validate_same_where(&r->plans.at[i].at, at))
+        if (is_one_of(like, &r->plans.at[i]))
             return &r->plans.at[i];
-    const ran one = {.digest = fs_strdup(arena, digest),
-                     .model = fs_strdup(arena, model),
-                     .at = {.machine = fs_strdup(arena, at->machine),
-                            .host = fs_strdup(arena, at->host),
-                            .figures = fs_strdup(arena, at->figures)}};
-    fs_push(r->c->arena, &r->plans, one);
+    const ran one = {.digest = fs_strdup(arena, like->digest),
+                     .model = fs_strdup(arena, like->model),
+                     .collectives = fs_strdup(arena, like->collectives),
+                     .at = {.machine = fs_strdup(arena, like->at.machine),
+                            .host = fs_strdup(arena, like->at.host),
+                            .figures = fs_strdup(arena, like->at.figures)}};
+    fs_push(arena, &r->plans, one);
     return &r->plans.at[r->plans.n - 1];
 }
 
@@ -89,10 +104,12 @@ static void take_run(void *ctx, int n, const char *const *columns,
         return;
     const validate_where at = {
         .machine = values[9], .figures = values[10], .host = values[11]};
-    ran *one = find(r, values[0],
-                    fs_printf(arena, "%s%s%s", values[1], r->within,
-                              validate_mark(arena, &at, r->here)),
-                    &at);
+    const ran like = {.digest = values[0],
+                      .model = fs_printf(arena, "%s%s%s", values[1], r->within,
+                                         validate_mark(arena, &at, r->here)),
+                      .collectives = values[12],
+                      .at = at};
+    ran *one = find(r, &like);
     double *all = fs_new(arena, double, one->n + 1);
     for (int32_t i = 0; i < one->n; i++)
         all[i] = one->measured[i];

@@ -11,6 +11,11 @@
  * at a time. */
 typedef struct cost_model cost_model;
 cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena);
+const hw_cluster *cost_cluster(const cost_model *model);
+/* Of another cluster; what is said of the model's collectives counts there too
+ * (cost/choice.h). */
+cost_model *cost_model_on(const cost_model *model, const hw_cluster *cluster,
+                          fs_arena *arena);
 /* Of the same cluster, for another thread. */
 cost_model *cost_model_like(const cost_model *model, fs_arena *arena);
 /* The model as the micro-batches of a pipeline see it: with p stages and m

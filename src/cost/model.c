@@ -107,12 +107,18 @@ cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
     return model;
 }
 
-cost_model *cost_model_like(const cost_model *model, fs_arena *arena)
+cost_model *cost_model_on(const cost_model *model, const hw_cluster *cluster,
+                          fs_arena *arena)
 {
-    cost_model *out = cost_model_create(model->cluster, arena);
+    cost_model *out = cost_model_create(cluster, arena);
     out->collectives = model->collectives;
     out->reduces_by = model->reduces_by;
     return out;
+}
+
+cost_model *cost_model_like(const cost_model *model, fs_arena *arena)
+{
+    return cost_model_on(model, model->cluster, arena);
 }
 
 void cost_model_reduce_by(cost_model *model, plan_algorithm algorithm)

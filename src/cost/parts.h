@@ -99,7 +99,6 @@ typedef struct cost_groups {
     int32_t first, last; /* indices of the cluster's groups */
 } cost_groups;
 cost_groups cost_groups_of(const cost_model *model, const plan_stage *stage);
-const hw_cluster *cost_cluster(const cost_model *model);
 /* How much longer what occupies a core of this group takes. */
 double cost_core_share(const cost_model *model, const hw_group *group);
 

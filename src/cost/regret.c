@@ -88,14 +88,11 @@ static hw_scale scale_of(const cost_uncertainty *within, int32_t corner)
                       .latency = exposed * f[CONSTANT_latency]};
 }
 
-static void cost_all(const hw_cluster *cluster, int32_t n,
+static void cost_all(const cost_model *model, int32_t n,
                      const cost_formula *formulas, double *seconds)
 {
-    fs_arena *scratch = fs_arena_create();
-    const cost_model *model = cost_model_create(cluster, scratch);
     for (int32_t k = 0; k < n; k++)
         seconds[k] = cost_formula_seconds(&formulas[k], model);
-    fs_arena_destroy(scratch);
 }
 
 static void add_corner(int32_t n, const double *seconds, cost_regret *out)
@@ -112,12 +109,11 @@ static void add_corner(int32_t n, const double *seconds, cost_regret *out)
     }
 }
 
-void cost_regrets(const hw_cluster *cluster, const cost_uncertainty *within,
+void cost_regrets(const cost_model *model, const cost_uncertainty *within,
                   int32_t n, const cost_option *options, cost_regret *out)
 {
     fs_arena *arena = fs_arena_create();
     double *seconds = fs_new(arena, double, n);
-    const cost_model *model = cost_model_create(cluster, arena);
     cost_formula *formulas = fs_new(arena, cost_formula, n);
     for (int32_t k = 0; k < n; k++) {
         out[k] = (cost_regret){.low_s = INFINITY};
@@ -127,8 +123,9 @@ void cost_regrets(const hw_cluster *cluster, const cost_uncertainty *within,
     for (int32_t corner = 0; corner < COST_CORNERS; corner++) {
         fs_arena *scratch = fs_arena_create();
         const hw_scale by = scale_of(within, corner);
-        cost_all(hw_cluster_scaled(cluster, &by, scratch), n, formulas,
-                 seconds);
+        const hw_cluster *scaled =
+            hw_cluster_scaled(cost_cluster(model), &by, scratch);
+        cost_all(cost_model_on(model, scaled, scratch), n, formulas, seconds);
         add_corner(n, seconds, out);
         fs_arena_destroy(scratch);
     }

@@ -43,8 +43,9 @@ typedef struct cost_regret {
 
 enum { COST_CORNERS = 1 << COST_CONSTANTS };
 
-/* out: [n]. Work a corner: different terms of each. */
-void cost_regrets(const hw_cluster *cluster, const cost_uncertainty *within,
+/* Of the model's cluster, with what is said of its collectives. out: [n]. Work
+ * a corner: different terms of each. */
+void cost_regrets(const cost_model *model, const cost_uncertainty *within,
                   int32_t n, const cost_option *options, cost_regret *out);
 
 #endif

@@ -75,11 +75,11 @@ static bool is_of_kind(const sweeping *w, const search_sweep_size *size)
 
 /* ---- patterns ---- */
 
-fs_status search_sweep_complete(const hw_cluster *cluster,
-                                const ir_graph *graph, search_recipe recipe,
-                                fs_arena *arena, fs_err *err,
-                                plan_strategy **out)
+fs_status search_sweep_complete(const cost_model *cost, const ir_graph *graph,
+                                search_recipe recipe, fs_arena *arena,
+                                fs_err *err, plan_strategy **out)
 {
+    const hw_cluster *cluster = cost_cluster(cost);
     const search_graph one = {graph->micro_batches, graph, NULL};
     search_result found = {0};
     hw_cluster *on = hw_cluster_part(cluster, cluster->groups[0].nodes,
@@ -90,7 +90,7 @@ fs_status search_sweep_complete(const hw_cluster *cluster,
     FS_TRY(search_recipe_complete(on, graph->batch, true, err, &recipe));
     FS_TRY(search_recipe_check(&recipe, graph, err));
     search_problem problem = {.cluster = on,
-                              .cost = cost_model_create(on, arena),
+                              .cost = cost,
                               .n_graphs = 1,
                               .graphs = &one,
                               .engine = "ilp",
@@ -159,15 +159,17 @@ static void keep(sweeping *w, pattern *p, plan_strategy *made)
     fs_push(w->ours, &p->made, made);
 }
 
-/* As few devices as that has, in whole nodes where stages are. */
-static const hw_cluster *part_for(const sweeping *w, int32_t mesh)
+/* On as few devices as that has, in whole nodes where stages are. */
+static const cost_model *model_for(const sweeping *w, int32_t mesh)
 {
     const hw_cluster *all = w->s->cluster;
     const int32_t each = all->groups[0].devices_per_node,
                   devices = mesh * w->n_stages;
-    return mesh % each == 0
-               ? hw_cluster_part(all, devices / each, each, all->name, w->ours)
-               : hw_cluster_part(all, w->n_stages, mesh, all->name, w->ours);
+    const hw_cluster *part =
+        mesh % each == 0
+            ? hw_cluster_part(all, devices / each, each, all->name, w->ours)
+            : hw_cluster_part(all, w->n_stages, mesh, all->name, w->ours);
+    return cost_model_on(w->s->cost, part, w->ours);
 }
 
 static void complete(sweeping *w, pattern *p, int32_t dp, int32_t tp,
@@ -177,7 +179,7 @@ static void complete(sweeping *w, pattern *p, int32_t dp, int32_t tp,
     fs_err err = {0};
     plan_strategy *made;
     ir_graph *graph = make_graph(w, dp * each, &err);
-    if (graph && search_sweep_complete(part_for(w, dp * tp), graph,
+    if (graph && search_sweep_complete(model_for(w, dp * tp), graph,
                                        recipe_of(w, p, dp, tp), w->ours, &err,
                                        &made) == FS_OK)
         keep(w, p, made);

@@ -71,11 +71,11 @@ typedef struct search_sweep {
 
 void search_sweep_run(search_sweep *sweep);
 
-/* What search makes of a recipe that has the cluster's devices, whatever they
- * hold, of this graph alone. FS_INVALID: there is no such strategy. */
-fs_status search_sweep_complete(const hw_cluster *cluster,
-                                const ir_graph *graph, search_recipe recipe,
-                                fs_arena *arena, fs_err *err,
-                                plan_strategy **out);
+/* What search makes of a recipe that has all devices of the model's cluster,
+ * whatever they hold, of this graph alone. FS_INVALID: there is no such
+ * strategy. */
+fs_status search_sweep_complete(const cost_model *cost, const ir_graph *graph,
+                                search_recipe recipe, fs_arena *arena,
+                                fs_err *err, plan_strategy **out);
 
 #endif
