@@ -86,6 +86,96 @@ static void test_variants(const hw_device *device)
     tap_equal_int(unsorted, 0, "the fastest first");
 }
 
+/* What a probe told its caller. */
+typedef struct told {
+    fs_arena *arena;
+    FS_VEC(hw_sample) samples;
+} told;
+
+static fs_status take(void *ctx, const hw_sample *samples, int32_t n,
+                      fs_err *err)
+{
+    told *t = ctx;
+    (void)err;
+    for (int32_t i = 0; i < n; i++)
+        fs_push(t->arena, &t->samples, samples[i]);
+    return FS_OK;
+}
+
+static int32_t count_variant(const told *t, const char *name)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < t->samples.n; i++)
+        n += t->samples.at[i].variant &&
+             strcmp(t->samples.at[i].variant, name) == 0;
+    return n;
+}
+
+/* Those of oneDNN where the form has another kernel too. */
+static int32_t count_behind(const told *t, const told *of)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < of->samples.n; i++) {
+        const hw_sample *s = &of->samples.at[i];
+        bool other = false;
+        for (int32_t k = 0; k < t->samples.n; k++)
+            other |= t->samples.at[k].form == s->form &&
+                     t->samples.at[k].variant &&
+                     strcmp(t->samples.at[k].variant, "dnnl") != 0;
+        n += other && strcmp(s->variant ? s->variant : "", "dnnl") == 0;
+    }
+    return n;
+}
+
+/* Kernels that two passes found far behind are not measured a third time; all
+ * others are. */
+static void test_settled(exec_world *world, hw_cluster *cluster)
+{
+    fs_arena *arena = fs_arena_create();
+    fs_err err = {0};
+    told first = {.arena = arena}, third = {.arena = arena};
+    exec_probe_options options = {.passes = 2, .found = take, .ctx = &first};
+    fs_status status = exec_probe(world, &options, cluster, arena, &err);
+    for (int32_t i = 0; i < first.samples.n; i++) {
+        hw_sample *s = &first.samples.at[i];
+        if (s->variant)
+            s->seconds = strcmp(s->variant, "dnnl") == 0 ? 1e-3 : 1e-6;
+    }
+    options.known = first.samples.at;
+    options.n_known = first.samples.n;
+    options.first_pass = 2;
+    options.passes = 1;
+    options.ctx = &third;
+    if (status == FS_OK)
+        status = exec_probe(world, &options, cluster, arena, &err);
+    tap_equal_int(status, FS_OK, "three passes %s", err.text);
+    tap_ok(count_behind(&first, &first) > 40 &&
+               count_behind(&first, &third) == 0,
+           "of %d kernels far behind %d are measured again",
+           count_behind(&first, &first) / 2, count_behind(&first, &third));
+    tap_ok(count_variant(&third, "packed") * 2 ==
+               count_variant(&first, "packed"),
+           "of those in front all, %d", count_variant(&third, "packed"));
+    fs_arena_destroy(arena);
+}
+
+/* Plans of more than the host has: their ranks are fewer than its cores, or
+ * what they have in pages is less. */
+static void test_bound(exec_world *world, hw_cluster *cluster)
+{
+    fs_arena *arena = fs_arena_create();
+    fs_err err = {0};
+    plan_role role = {.arena_bytes = (int64_t)1 << 50};
+    const plan large = {.n_roles = 1, .roles = &role};
+    const exec_probe_plan of = {NULL, &large};
+    const exec_probe_options options = {
+        .passes = 1, .n_plans = 1, .plans = &of};
+    const fs_status status = exec_probe(world, &options, cluster, arena, &err);
+    tap_equal_int(status, FS_OK, "a rank takes its share of memory %s",
+                  err.text);
+    fs_arena_destroy(arena);
+}
+
 int main(void)
 {
     fs_err err = {0};
@@ -111,6 +201,10 @@ int main(void)
                "firing a task takes the runtime %.3g s", group->firing_s);
         tap_ok(group->inner.bandwidth_bps > 0 && group->inner.latency_s > 0,
                "links have figures before they are measured");
+    }
+    if (status == FS_OK) {
+        test_settled(world, cluster);
+        test_bound(world, cluster);
     }
     char text[256] = "";
     int32_t devices = exec_cuda_devices(text, sizeof text);

@@ -32,8 +32,17 @@ typedef struct keeping {
     store_db *db;
     uint64_t machine;
     fs_arena *arena;
+    int32_t passes;
     const hw_cluster *measured; /* kernels alone, before steps of plans */
 } keeping;
+
+/* On all ranks or on none. */
+static fs_status open_agreed(cli *c, const char *file, hw_cluster **out)
+{
+    return exec_world_agree(
+        c->world, hw_cluster_open(file, c->data_dir, c->arena, &c->err, out),
+        &c->err);
+}
 
 static fs_status keep_samples(void *ctx, const hw_sample *samples, int32_t n,
                               fs_err *err)
@@ -70,6 +79,24 @@ static fs_status read_samples(cli *c, store_db *db, uint64_t machine,
     return FS_OK;
 }
 
+/* Ranks' stderr is no terminal, mpirun's may be: whoever starts them knows. */
+#define SHOWS_PROGRESS "FS_SHOWS_PROGRESS"
+
+static void show(const char *text)
+{
+    if (getenv(SHOWS_PROGRESS))
+        fprintf(stderr, "\r\033[K%s", text);
+}
+
+static void tell_probe(void *ctx, int32_t pass, const char *what)
+{
+    const keeping *k = ctx;
+    char text[80];
+    snprintf(text, sizeof text, "measuring kernels, pass %d of %d: %s",
+             pass + 1, k->passes, what);
+    show(text);
+}
+
 /* The first pass makes the file, those behind it add to it. */
 static fs_status measure_alone(cli *c, const exec_probe_options *options,
                                const cli_machine *machine, hw_cluster *now)
@@ -77,7 +104,7 @@ static fs_status measure_alone(cli *c, const exec_probe_options *options,
     const char *file = c->args.output;
     hw_cluster *cluster = now;
     if (exec_world_size(c->world) > now->groups[0].cores_per_node)
-        FS_TRY(hw_cluster_open(file, c->data_dir, c->arena, &c->err, &cluster));
+        FS_TRY(open_agreed(c, file, &cluster));
     FS_TRY(exec_probe(c->world, options, cluster, c->arena, &c->err));
     cluster->machine = machine->fingerprint;
     cluster->facts = machine->facts;
@@ -197,6 +224,15 @@ static fs_status open_plans(cli *c, cli_plan *plans)
     return exec_world_agree(c->world, status, &c->err);
 }
 
+static void tell_plan(const cli *c, int32_t nth, int32_t round, int32_t rounds)
+{
+    char text[80];
+    snprintf(text, sizeof text, "running plans, pass %d of %d: %d of %d", round,
+             rounds, nth, c->args.n_operands - 1);
+    if (exec_world_rank(c->world) == 0)
+        show(text);
+}
+
 /* Rounds of all plans: what disturbs the machine for a while disturbs some of
  * each. */
 static fs_status run_plans(cli *c, const cli_plan *plans, int32_t rounds,
@@ -204,9 +240,11 @@ static fs_status run_plans(cli *c, const cli_plan *plans, int32_t rounds,
 {
     fs_status status = FS_OK;
     for (int32_t round = 0; status == FS_OK && round < rounds; round++)
-        for (int i = 0; status == FS_OK && i < c->args.n_operands - 1; i++)
+        for (int i = 0; status == FS_OK && i < c->args.n_operands - 1; i++) {
+            tell_plan(c, i + 1, round + 1, rounds);
             status = exec_world_agree(
                 c->world, run_plan(c, &plans[i], pass++, k), &c->err);
+        }
     return status;
 }
 
@@ -236,8 +274,7 @@ static fs_status measure_plans(cli *c, exec_probe_options *options,
     if (status == FS_OK && only_kernels())
         status = measure_kernels(c, plans, options, machine, now);
     else if (status == FS_OK)
-        status = hw_cluster_open(c->args.output, c->data_dir, c->arena, &c->err,
-                                 &measured);
+        status = open_agreed(c, c->args.output, &measured);
     if (status == FS_OK && !only_kernels()) {
         k->measured = measured;
         status = run_plans(c, plans, options->passes, pass, k);
@@ -245,6 +282,13 @@ static fs_status measure_plans(cli *c, exec_probe_options *options,
     for (int i = 0; i < n; i++)
         cli_plan_close(&plans[i]);
     return status;
+}
+
+static fs_status look_here(cli *c, const cli_machine **machine,
+                           hw_cluster **now)
+{
+    FS_TRY(hw_cluster_probe(1, c->arena, &c->err, now));
+    return cli_machine_here(c, machine);
 }
 
 /* Rank 0 keeps what all measure, and says what need not be measured. */
@@ -256,7 +300,6 @@ static fs_status open_samples(cli *c, keeping *k, exec_probe_options *options,
         return FS_OK;
     FS_TRY(store_open(c->args.db, &c->err, &k->db));
     options->found = keep_samples;
-    options->ctx = k;
     if (c->args.n_operands > 1)
         FS_TRY(store_samples_passes(k->db, k->machine, &c->err, pass));
     FS_TRY(read_samples(c, k->db, k->machine, &known, &options->n_known));
@@ -277,9 +320,12 @@ static fs_status measure(cli *c)
     if (c->args.n_operands > 1 && !keeps(c))
         return fs_fail(&c->err, FS_INVALID,
                        "a rank that runs plans keeps what it measures in --db");
-    FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &now));
-    FS_TRY(cli_machine_here(c, &machine));
-    keeping k = {.machine = machine->digest, .arena = c->arena};
+    FS_TRY(exec_world_agree(c->world, look_here(c, &machine, &now), &c->err));
+    keeping k = {.machine = machine->digest,
+                 .arena = c->arena,
+                 .passes = options.passes};
+    options.tell = tell_probe;
+    options.ctx = &k;
     fs_status status = exec_world_agree(
         c->world, open_samples(c, &k, &options, &pass), &c->err);
     /* A rank that runs a plan has no more in memory than one of `run`. */
@@ -345,6 +391,16 @@ static const char *const *words_of(cli *c, const char *file, int32_t passes,
     return words;
 }
 
+/* Ranks that are started from here on show what they do, where somebody looks.
+ */
+static void announce(void)
+{
+    if (isatty(STDERR_FILENO))
+        setenv(SHOWS_PROGRESS, "1", 1);
+    else
+        unsetenv(SHOWS_PROGRESS);
+}
+
 static fs_status note_machine(cli *c, const cli_machine *m)
 {
     if (!c->db)
@@ -361,6 +417,7 @@ fs_status cli_probe(cli *c, int32_t passes, hw_cluster **out)
     FS_TRY(cli_machine_here(c, &machine));
     FS_TRY(note_machine(c, machine));
     FS_TRY(cli_scratch_file(c, "probe.json", &file));
+    announce();
     fs_progress("measuring this machine (%d passes)", passes);
     const char *const *words = words_of(c, file, passes, NULL);
     const int32_t cores = now->groups[0].cores_per_node;
@@ -395,6 +452,7 @@ fs_status cli_probe_plans(cli *c, int32_t passes, const char *const *plans,
     int32_t n;
     FS_TRY(cli_machine_here(c, &machine));
     FS_TRY(cli_scratch_file(c, "probe.json", &file));
+    announce();
     fs_progress("running plans to measure (%d passes)", passes);
     const char *const *words = words_of(c, file, passes, plans);
     fs_status status = start_kernels(c, words, cluster);

@@ -31,13 +31,17 @@ typedef struct exec_probe_options {
     /* What has been measured since, on rank 0; NULL. */
     fs_status (*found)(void *ctx, const hw_sample *samples, int32_t n,
                        fs_err *err);
+    /* What is being measured, several times a second, on rank 0; NULL. Passes
+     * of this run count from 0. */
+    void (*tell)(void *ctx, int32_t pass, const char *what);
     void *ctx;
 } exec_probe_options;
 /* Fills the figures of a probed cluster that need measuring. Called by as many
  * ranks as there are cores: every kernel, on all of them at the same time, as a
  * step has them (points, memory bandwidth, launch overhead), then the link
  * between the first two. By more: what a meeting of ranks costs that outnumber
- * the cores. Figures not measured stay as they are. */
+ * the cores. Figures not measured stay as they are, as do kernels of more bytes
+ * than a rank's share of half of the host's memory. */
 fs_status exec_probe(exec_world *world, const exec_probe_options *options,
                      hw_cluster *cluster, fs_arena *arena, fs_err *err);
 /* All samples of a machine (their order changes) as the figures of a device.

@@ -9,6 +9,7 @@
 #include "ir/element.h"
 #include "kernels/kernel.h"
 
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,9 +29,12 @@ typedef struct probing {
     char *pool; /* of plausible values */
     int64_t pool_bytes;
     exec_samples samples;
-    int32_t pass, told;    /* samples that the caller knows of */
+    int32_t first_pass, pass;
+    int32_t told;          /* samples that the caller knows of */
     FS_VEC(uint64_t) seen; /* keys of samples, those of runs before too */
     int64_t budget_ns;     /* per call */
+    int64_t told_ns;       /* when it was told what is measured */
+    int32_t n_large;       /* calls that the pool has no room for */
 } probing;
 
 /* ---- one kernel ---- */
@@ -125,6 +129,7 @@ static bool place_call(const probing *p, const kernel *k, const void *state,
         c->in_at[i] = at;
         at += arg_bytes(&call->in[i]);
     }
+    const int64_t in_bytes = at;
     for (int32_t i = 0; i < call->n_out; i++) {
         c->out_at[i] = at;
         at += arg_bytes(&call->out[i]);
@@ -142,7 +147,7 @@ static bool place_call(const probing *p, const kernel *k, const void *state,
         fill_arg(&call->in[i], common_rows(call));
     for (int32_t i = 1; i < c->copies; i++)
         memcpy(p->pool + c->workspace + i * c->stride, p->pool + c->workspace,
-               (size_t)at);
+               (size_t)in_bytes);
     return true;
 }
 
@@ -166,15 +171,21 @@ static fs_status time_runs(const probing *p, const kernel *k, void *state,
     return FS_OK;
 }
 
-/* Mean over batches of at least 20 us but the slowest one, after two runs that
- * warm up: as runs tell what their tasks take (measure.c). All ranks begin
- * together. */
+static fs_status warm_up(const probing *p, const kernel *k, void *state,
+                         placed_call *c, fs_err *err, double *one)
+{
+    FS_TRY(time_runs(p, k, state, c, 1, err, one));
+    return time_runs(p, k, state, c, 1, err, one);
+}
+
+/* Mean over batches of at least 20 us but the slowest one, after runs that warm
+ * up, of which one took out->seconds: as runs tell what their tasks take
+ * (measure.c). All ranks begin together. */
 static fs_status time_kernel(const probing *p, const kernel *k, void *state,
                              placed_call *c, fs_err *err, hw_sample *out)
 {
-    double one, seconds[MAX_BATCHES];
-    FS_TRY(time_runs(p, k, state, c, 1, err, &one));
-    FS_TRY(time_runs(p, k, state, c, 1, err, &one));
+    const double one = out->seconds;
+    double seconds[MAX_BATCHES];
     int32_t n = one < 20e-6 ? (int32_t)(20e-6 / (one + 1e-8)) + 1 : 1;
     exec_world_barrier(p->world);
     int64_t start = fs_now_ns();
@@ -254,27 +265,88 @@ static fs_status choose(const kernel_call *call, const char *variant,
     return status == FS_INVALID ? FS_NO : status;
 }
 
-/* variant: NULL where there is no choice. */
+/* A kernel that took several times as long as another one of its form in each
+ * of two passes will not be chosen: further passes need not tell by how much.
+ * Rank 0 knows of those before this run too. */
+static bool is_settled(const probing *p, const hw_sample *of)
+{
+    const double several = 3;
+    double own_s = INFINITY, best_s = INFINITY;
+    int32_t n = 0;
+    for (int32_t i = 0; i < p->samples.n; i++) {
+        const hw_sample *s = &p->samples.at[i];
+        if (s->form != of->form || s->in_step || !s->variant)
+            continue;
+        best_s = fmin(best_s, s->seconds);
+        if (strcmp(s->variant, of->variant) != 0)
+            continue;
+        own_s = fmin(own_s, s->seconds);
+        n++;
+    }
+    return n >= 2 && own_s > several * best_s;
+}
+
+/* All ranks see the same. */
+static bool is_wanted(probing *p, const hw_sample *sample)
+{
+    bool settled = false;
+    if (seen_before(p, sample))
+        return false;
+    if (!sample->variant)
+        return true;
+    if (exec_world_rank(p->world) == 0)
+        settled = is_settled(p, sample);
+    exec_world_bcast(p->world, &settled, sizeof settled, 0);
+    return !settled;
+}
+
+static fs_status time_placed(probing *p, const kernel *k, void *state,
+                             const kernel_call *call, fs_err *err,
+                             hw_sample *sample)
+{
+    placed_call c = {.call = *call};
+    if (!place_call(p, k, state, &c)) {
+        p->n_large++;
+        return FS_OK;
+    }
+    FS_TRY(exec_world_agree(
+        p->world, warm_up(p, k, state, &c, err, &sample->seconds), err));
+    FS_TRY(exec_world_agree(p->world, time_kernel(p, k, state, &c, err, sample),
+                            err));
+    keep_sample(p, *sample);
+    return FS_OK;
+}
+
+/* variant: NULL where there is no choice. FS_NO: it does not take this call. */
 static fs_status probe_variant(probing *p, const kernel_call *call,
                                const char *variant, const hw_sample *of,
                                fs_err *err)
 {
     const kernel *k = NULL;
     void *state = NULL;
-    placed_call c = {.call = *call};
     hw_sample sample = *of;
     sample.variant = variant;
     sample.pass = p->pass;
-    FS_TRY(choose(call, variant, err, &k, &state));
-    fs_status status = FS_OK;
-    if (!seen_before(p, &sample) && place_call(p, k, state, &c)) {
-        status = time_kernel(p, k, state, &c, err, &sample);
-        if (status == FS_OK)
-            keep_sample(p, sample);
-    }
-    if (k->release && state)
+    fs_status status = choose(call, variant, err, &k, &state);
+    if (status == FS_NO)
+        return status; /* by its shapes: on all ranks */
+    status = exec_world_agree(p->world, status, err);
+    if (status == FS_OK && is_wanted(p, &sample))
+        status = time_placed(p, k, state, call, err, &sample);
+    if (k && k->release && state)
         k->release(state);
     return status;
+}
+
+/* To rank 0's caller, several times a second. */
+static void tell_what(probing *p, const char *what)
+{
+    const int64_t often_ns = 200000000, now_ns = fs_now_ns();
+    if (!p->options->tell || exec_world_rank(p->world) != 0 ||
+        now_ns - p->told_ns < often_ns)
+        return;
+    p->options->tell(p->options->ctx, p->pass - p->first_pass, what);
+    p->told_ns = now_ns;
 }
 
 /* The reference is the last: of much work nobody needs to know how long its
@@ -312,6 +384,7 @@ static fs_status probe_piece(probing *p, const exec_probe_piece *piece,
     hw_sample sample;
     if (!exec_piece_sample(piece, &sample))
         return FS_OK;
+    tell_what(p, sample.what);
     exec_piece_call(piece, &call);
     if (has_choice(&call))
         return probe_variants(p, &call, &sample, err);
@@ -552,6 +625,7 @@ static void take_known(probing *p)
     p->pass = p->options->first_pass;
     n = p->seen.n;
     exec_world_bcast(p->world, &p->pass, sizeof p->pass, 0);
+    p->first_pass = p->pass;
     exec_world_bcast(p->world, &n, sizeof n, 0);
     uint64_t *keys = fs_new(p->arena, uint64_t, n + 1);
     if (exec_world_rank(p->world) == 0)
@@ -584,17 +658,34 @@ static fs_status probe_turns(exec_world *world,
 }
 
 /* A plan's op needs what the plan's arena has room for, and its kernel's own
- * room beside. */
-static int64_t most_bytes(const exec_probe_options *options)
+ * room beside. These ranks are as many as there are cores, the plan's may be
+ * few: together they take half of the host's memory at most, of which each
+ * knows the same. */
+static int64_t pool_bytes(const exec_world *world, const hw_group *group,
+                          const exec_probe_options *options)
 {
+    const double host =
+        group->device.memory_bytes * (double)group->devices_per_node;
     int64_t most = POOL_BYTES;
+    int64_t share = (int64_t)(host / 2 / world->size);
+    if (share < POOL_BYTES)
+        share = POOL_BYTES;
     for (int32_t i = 0; i < options->n_plans; i++) {
         const plan *p = options->plans[i].plan;
         for (int32_t r = 0; r < p->n_roles; r++)
             if (2 * p->roles[r].arena_bytes > most)
                 most = 2 * p->roles[r].arena_bytes;
     }
-    return most;
+    return most < share ? most : share;
+}
+
+static void tell_large(const probing *p)
+{
+    char text[32];
+    if (p->n_large && exec_world_rank(p->world) == 0)
+        fs_warn("not measured: %d times a kernel that wants more than %s, a "
+                "rank's share of half of this host's memory",
+                p->n_large, fs_human_bytes(text, (double)p->pool_bytes));
 }
 
 static fs_status probe_kernels(exec_world *world,
@@ -604,23 +695,25 @@ static fs_status probe_kernels(exec_world *world,
     probing p = {.world = world,
                  .options = options,
                  .arena = arena,
-                 .pool_bytes = most_bytes(options),
+                 .pool_bytes = pool_bytes(world, group, options),
                  .budget_ns = 2000000};
     void *pool = mmap(NULL, (size_t)p.pool_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    fs_status status = FS_OK;
     if (pool == MAP_FAILED)
-        return fs_fail(err, FS_FAULT, "the probe cannot map %lld bytes",
-                       (long long)p.pool_bytes);
+        status = fs_fail(err, FS_FAULT, "the probe cannot map %lld bytes",
+                         (long long)p.pool_bytes);
+    FS_TRY(exec_world_agree(world, status, err));
     /* as a rank's arena */
     madvise(pool, (size_t)p.pool_bytes, MADV_HUGEPAGE);
     p.pool = pool;
     take_known(&p);
     exec_world_barrier(world); /* all know the same before any says more */
-    fs_status status = FS_OK;
     const int32_t end = p.pass + options->passes;
     for (; status == FS_OK && p.pass < end; p.pass++)
         status = probe_pass(&p, err);
     munmap(pool, (size_t)p.pool_bytes);
+    tell_large(&p);
     if (status != FS_OK)
         return status;
     exec_probe_take(p.samples.at, p.samples.n, group, arena);
