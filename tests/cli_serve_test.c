@@ -254,6 +254,26 @@ static void test_routes(int port)
     free(a.body);
 }
 
+/* A body that no route wants, in chunks: it is answered as if there were none,
+ * and the next request of the connection too. */
+static void test_chunked(int port, const char *begin, int status)
+{
+    char head[300];
+    int file = http_connect(port);
+    snprintf(head, sizeof head,
+             "%s HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked"
+             "\r\n\r\n5\r\nhello\r\n3\r\nyou\r\n0\r\n\r\n",
+             begin);
+    http_write(file, head, strlen(head));
+    http_begin(file, "GET", "/healthz", "", 0);
+    http_answer a = http_read(file);
+    tap_ok(a.status == status && strstr(a.body, "HTTP/1.1 200"),
+           "%s with a body in chunks is answered (%d), and what follows it",
+           begin, a.status);
+    free(a.body);
+    close(file);
+}
+
 static void test_raw(int port)
 {
     int64_t ids[2 * SEQ];
@@ -335,6 +355,9 @@ static void test_clients(void)
     pid_t child = serve("", &port);
     test_bad_bodies(port);
     test_routes(port);
+    test_chunked(port, "GET /healthz", 200);
+    test_chunked(port, "GET /v1/infer", 405);
+    test_chunked(port, "PUT /nothing", 404);
     test_raw(port);
     test_long(port);
     test_halfway(port);

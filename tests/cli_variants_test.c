@@ -1,47 +1,15 @@
 /* Which of an op's kernels runs: by what was measured on this machine, the same
  * each time that a plan runs. Times are made up, so that none is asserted. */
 #include "config.h"
-#include "tests/run_cli.h"
-
-#include <sqlite3.h>
+#include "tests/cli_measured.h"
 
 #define GPT "zoo:gpt,layers=1,hidden=32,heads=2,vocab=64,seq=16"
 #define RUN "run \"$D/p.json\" --data synthetic --steps 8 --json "
 
-static void change(const char *sql)
-{
-    char path[600];
-    sqlite3 *db;
-    snprintf(path, sizeof path, "%s/test.db", cli_scratch);
-    tap_ok(sqlite3_open(path, &db) == SQLITE_OK &&
-               sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK,
-           "figures can be changed");
-    sqlite3_close(db);
-}
-
-/* Of `variants` those of products with this name, or chosen so. */
-static int count(const cli_answer *a, const char *key, const char *value)
-{
-    const json_t *list = json_object_get(a->json, "variants"), *one;
-    size_t i;
-    int n = 0;
-    json_array_foreach(list, i, one) n +=
-        strcmp(json_string_value(json_object_get(one, "op")), "matmul") == 0 &&
-        strcmp(json_string_value(json_object_get(one, key)), value) == 0;
-    return n;
-}
-
-/* Products of this kernel take a tenth of a microsecond, all others a
- * millisecond; then a plan. */
+/* Then a plan. */
 static void make_faster(const char *variant)
 {
-    char sql[300];
-    snprintf(sql, sizeof sql,
-             "UPDATE samples SET seconds = CASE variant WHEN '%s' THEN 1e-7"
-             " ELSE 1e-3 END WHERE what = 'matmul' AND variant != ''",
-             variant);
-    change(sql);
-    cli("calibrate --passes 1");
+    cli_make_faster(variant);
     cli("plan " GPT " --cluster local --ranks 2 --batch 4 --dp 2"
         " -o \"$D/p.json\"");
 }
@@ -57,8 +25,9 @@ static void test_told(void)
 {
     make_faster("reference");
     const cli_answer *a = cli("explain \"$D/p.json\" --variants --json");
-    const int by_times = count(a, "by", "times");
-    tap_ok(by_times > 3 && count(a, "chosen", "reference") >= by_times,
+    const int by_times = cli_count_variants(a, "by", "times");
+    tap_ok(by_times > 3 &&
+               cli_count_variants(a, "chosen", "reference") >= by_times,
            "of %d products the one that was the fastest", by_times);
     a = cli("explain \"$D/p.json\" --variants");
     tap_ok(strstr(a->out, "the fastest") && strstr(a->out, "reference 100 ns"),
@@ -74,7 +43,7 @@ static void test_same_bits(const char *variant)
     char first[17], again[17];
     const cli_answer *a = cli(RUN);
     digest_of(a, first);
-    tap_ok(a->status == 0 && count(a, "chosen", variant) > 3,
+    tap_ok(a->status == 0 && cli_count_variants(a, "chosen", variant) > 3,
            "a run says which it was: %s", variant);
     digest_of(cli(RUN), again);
     tap_equal_text(again, first, "the same bits each time");
@@ -93,8 +62,8 @@ static void test_flipped(void)
 {
     make_faster("dnnl");
     const cli_answer *a = cli("explain \"$D/p.json\" --variants --json");
-    tap_ok(count(a, "chosen", "dnnl") > 3 &&
-               count(a, "chosen", "reference") == 0,
+    tap_ok(cli_count_variants(a, "chosen", "dnnl") > 3 &&
+               cli_count_variants(a, "chosen", "reference") == 0,
            "with other figures another");
 }
 
@@ -105,8 +74,9 @@ static void test_elsewhere(void)
                   " > \"$D/q.json\"") == 0,
            "a plan with another machine's figures");
     const cli_answer *a = cli("explain \"$D/q.json\" --variants --json");
-    tap_ok(count(a, "by", "order") > 3 && count(a, "by", "times") == 0 &&
-               count(a, "by", "bucket") == 0,
+    tap_ok(cli_count_variants(a, "by", "order") > 3 &&
+               cli_count_variants(a, "by", "times") == 0 &&
+               cli_count_variants(a, "by", "bucket") == 0,
            "chooses nothing by them");
 }
 

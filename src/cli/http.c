@@ -35,18 +35,19 @@ struct cli_http {
     const cli_served *served;
     struct MHD_Daemon *daemon;
     _Atomic(cli_batches *) batches;
-    atomic_int active; /* requests for answers */
+    atomic_int active; /* requests with bodies */
     int64_t bodies_bytes;
     double patience_s;
 };
 
-/* A request for answers. */
+/* A request with a body. */
 typedef struct exchange {
     cli_http *http;
     struct MHD_Connection *connection;
     char *body;
     size_t n, room;
     bool raw, too_large;
+    bool unasked; /* no route takes its body, which is thrown away */
     int64_t began_ns;
     enum { ARRIVES, WAITS, DONE } state;
     cli_accepted accepted;
@@ -196,10 +197,9 @@ static void free_exchange(exchange *x)
     atomic_fetch_sub(&http->active, 1);
 }
 
-static enum MHD_Result
-begin_infer(cli_http *http, struct MHD_Connection *connection, void **ctx)
+static exchange *begin_exchange(cli_http *http,
+                                struct MHD_Connection *connection, void **ctx)
 {
-    const char *length = header_of(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
     exchange *x = fs_malloc(sizeof *x);
     *x = (exchange){
         .http = http,
@@ -209,6 +209,14 @@ begin_infer(cli_http *http, struct MHD_Connection *connection, void **ctx)
     x->request.ctx = x;
     atomic_fetch_add(&http->active, 1);
     *ctx = x;
+    return x;
+}
+
+static enum MHD_Result
+begin_infer(cli_http *http, struct MHD_Connection *connection, void **ctx)
+{
+    const char *length = header_of(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const exchange *x = begin_exchange(http, connection, ctx);
     /* Before it is sent, to a client that asks first. */
     if (length && strtoull(length, NULL, 10) > (uint64_t)most_bytes(x))
         return refuse_length(x);
@@ -243,7 +251,7 @@ static enum MHD_Result take_part(exchange *x, const char *data, size_t *size)
         return MHD_NO;
     if (x->n + *size > (size_t)most_bytes(x))
         x->too_large = true;
-    if (!x->too_large) {
+    if (!x->too_large && !x->unasked) {
         if (!make_room(x, *size))
             return MHD_NO;
         memcpy(x->body + x->n, data, *size);
@@ -376,9 +384,17 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection,
                               size_t *size, void **ctx)
 {
     const bool asks = strcmp(method, "POST") == 0;
+    exchange *x = *ctx != cls ? *ctx : NULL;
     (void)version;
-    if (*ctx && *ctx != cls)
-        return go_on(*ctx, data, size);
+    if (x && x->unasked && *size == 0)
+        return route(cls, connection, url, method, ctx);
+    if (x)
+        return go_on(x, data, size);
+    /* Of no length that is told: the answer stands behind its end. */
+    if (!asks && header_of(connection, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
+        begin_exchange(cls, connection, ctx)->unasked = true;
+        return MHD_YES;
+    }
     /* An answer in the first call would close the connection: a body may be
      * behind it, which is to come only where it is asked for. */
     if (*ctx || asks || header_of(connection, MHD_HTTP_HEADER_CONTENT_LENGTH))

@@ -30,8 +30,8 @@ tests_cli_calibrate_test_SOURCES = tests/cli_calibrate_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_calibrate_test_LDADD = $(JANSSON_LIBS) $(SQLITE_LIBS) -lm
 check_PROGRAMS += tests/cli_variants_test
-tests_cli_variants_test_SOURCES = tests/cli_variants_test.c tests/run_cli.h \
-  tests/tap.h
+tests_cli_variants_test_SOURCES = tests/cli_variants_test.c \
+  tests/cli_measured.h tests/run_cli.h tests/tap.h
 tests_cli_variants_test_LDADD = $(JANSSON_LIBS) $(SQLITE_LIBS) -lm
 check_PROGRAMS += tests/cli_solve_test tests/cli_faults_test tests/cli_interrupt_test \
   tests/cli_messages_test tests/cli_origin_test \
