@@ -72,40 +72,31 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
     ir_train_options room;
     const ir_train_options *tuning;
     const exec_saving saving = cli_saving(c);
-    const hw_device *figures;
-    FS_TRY(cli_figures_of(c, p->cluster, &figures));
+    exec_options options;
+    FS_TRY(cli_job_options(c, p, &options));
     FS_TRY(cli_tuning(c, &p->model.origin, &room, &tuning));
     FS_TRY(cli_run_data_open(c, p, &data));
     int64_t steps = steps_of(c);
-    const plan_choice choice = cost_choice(p->cost, p->plan, c->arena);
     out->ranks = exec_world_size(world);
     out->trace.arena = c->arena;
     cli_outcome_watch(p->model.graph, out);
     if (cli_outcome_wants_gradients())
         cli_outcome_fetch_gradients(p->model.graph, c->arena, out);
     cli_outputs *outputs = cli_outputs_open(c, p, steps);
-    exec_options options = {
-        .steps = steps,
-        .sink = cli_outputs_sink(outputs),
-        .saving = saving.dir ? &saving : NULL,
-        .weights = c->args.weights,
-        .seed = cli_seed(c, &p->model.origin),
-        .kernels = c->args.kernels ? c->args.kernels : "auto",
-        .figures = figures,
-        .choice = &choice,
-        .tuning = tuning,
-        .stall_s = cli_job_stall_s(),
-        .warmup = steps > 4 ? 2 : 0,
-        .stop_early = out->n_fetch == 0,
-        .trace = &out->trace,
-        .trace_ends =
-            wants_whole_trace(c) ? 0 : plan_trace_ends(p->plan, STORE_EVENTS),
-        .n_fetch = out->n_fetch,
-        .fetch = out->fetch,
-        .fetched = out->fetched,
-        .n_watch = out->n_watch,
-        .watch = out->watch,
-    };
+    options.steps = steps;
+    options.sink = cli_outputs_sink(outputs);
+    options.saving = saving.dir ? &saving : NULL;
+    options.tuning = tuning;
+    options.warmup = steps > 4 ? 2 : 0;
+    options.stop_early = out->n_fetch == 0;
+    options.trace = &out->trace;
+    options.trace_ends =
+        wants_whole_trace(c) ? 0 : plan_trace_ends(p->plan, STORE_EVENTS);
+    options.n_fetch = out->n_fetch;
+    options.fetch = out->fetch;
+    options.fetched = out->fetched;
+    options.n_watch = out->n_watch;
+    options.watch = out->watch;
     cli_progress progress;
     cli_progress_begin(c, p, steps, &progress);
     cli_progress_ask(&progress, &options);
@@ -503,23 +494,13 @@ static void add(const char **words, int *n, const char *flag, const char *value)
 static const char *const *rank_words(cli *c)
 {
     const cli_args *a = &c->args;
-    const char **words =
-        fs_new(c->arena, const char *,
-               18 + CLI_DATA_WORDS + CLI_TUNING_WORDS + CLI_CHECKPOINT_WORDS);
-    int n = 0;
-    words[n++] = "run";
-    words[n++] = a->operands[0];
-    add(words, &n, "--db", "none");
+    const char **words = fs_new(c->arena, const char *,
+                                CLI_JOB_WORDS + 9 + CLI_DATA_WORDS +
+                                    CLI_TUNING_WORDS + CLI_CHECKPOINT_WORDS);
+    int n = cli_job_words(c, words);
     add(words, &n, "--data", a->data);
     add(words, &n, "--steps",
         fs_printf(c->arena, "%lld", (long long)steps_of(c)));
-    if (a->seed >= 0)
-        add(words, &n, "--seed",
-            fs_printf(c->arena, "%lld", (long long)a->seed));
-    if (a->kernels)
-        add(words, &n, "--kernels", a->kernels);
-    if (a->collectives)
-        add(words, &n, "--collectives", a->collectives);
     if (a->scalars)
         add(words, &n, "--scalars", a->scalars);
     if (a->outputs)
@@ -571,6 +552,8 @@ static fs_status check_files(cli *c, const cli_plan *p)
 /* Everything that can be wrong with the input is found before a rank starts. */
 static fs_status check_all(cli *c, const cli_plan *p)
 {
+    if (c->args.steps == 0)
+        return fs_fail(&c->err, FS_INVALID, "--steps must be at least 1");
     FS_TRY(cli_job_check_settings(c));
     FS_TRY(cli_outputs_check(c, p, steps_of(c)));
     if (!p->model.origin.infer)
@@ -643,18 +626,5 @@ static fs_status user_main(cli *c, cli_plan *p)
 
 fs_status cli_cmd_run(cli *c)
 {
-    if (cli_am_rank())
-        FS_TRY(cli_job_join(c));
-    if (c->args.n_operands != 1)
-        return fs_fail(&c->err, FS_INVALID, "run wants one PLAN");
-    if (c->args.steps == 0)
-        return fs_fail(&c->err, FS_INVALID, "--steps must be at least 1");
-    cli_plan p = {0};
-    fs_status status = c->world ? rank_main(c, &p) : user_main(c, &p);
-    cli_plan_close(&p);
-    if (status == FS_FAULT)
-        cli_tell_fault(c);
-    if (c->world)
-        cli_job_leave(c, status);
-    return status;
+    return cli_job_run(c, user_main, rank_main);
 }

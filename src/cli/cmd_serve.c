@@ -12,7 +12,6 @@
 #include "cli/metrics.h"
 #include "cli/ranks.h"
 #include "cli/supervise.h"
-#include "cost/choice.h"
 #include "exec/recorder.h"
 
 #include <math.h>
@@ -77,24 +76,14 @@ static fs_status compute(cli *c, const cli_plan *p, const cli_served *served)
 {
     exec_result result;
     cli_mailbox box;
-    const hw_device *figures;
-    FS_TRY(exec_world_agree(
-        c->world, cli_figures_of(c, p->cluster, &figures), &c->err));
+    exec_options options;
+    FS_TRY(cli_job_options(c, p, &options));
     FS_TRY(exec_world_agree(
         c->world, cli_mailbox_join(served, c->arena, &c->err, &box), &c->err));
     const exec_data data = cli_mailbox_data(&box);
     const exec_sink sink = cli_mailbox_sink(&box);
-    const plan_choice choice = cost_choice(p->cost, p->plan, c->arena);
-    const exec_options options = {
-        .steps = EXEC_ENDLESS,
-        .sink = &sink,
-        .weights = c->args.weights,
-        .seed = cli_seed(c, &p->model.origin),
-        .kernels = c->args.kernels ? c->args.kernels : "auto",
-        .figures = figures,
-        .choice = &choice,
-        .stall_s = cli_job_stall_s(),
-    };
+    options.steps = EXEC_ENDLESS;
+    options.sink = &sink;
     const fs_status status =
         exec_run(c->world, p->model.graph, p->cluster, p->plan, &data, &options,
                  c->arena, &c->err, &result);
@@ -116,28 +105,15 @@ static fs_status rank_main(cli *c, cli_plan *p)
     return exec_world_agree(c->world, compute(c, p, &served), &c->err);
 }
 
-static void add(const char **words, int *n, const char *flag, const char *value)
-{
-    if (!value)
-        return;
-    words[(*n)++] = flag;
-    words[(*n)++] = value;
-}
-
 /* The words with which a rank repeats this command. */
 static const char *const *rank_words(cli *c)
 {
-    const cli_args *a = &c->args;
-    const char **words = fs_new(c->arena, const char *, 16);
-    int n = 0;
-    words[n++] = "serve";
-    words[n++] = a->operands[0];
-    add(words, &n, "--db", "none");
-    add(words, &n, "--seed",
-        a->seed >= 0 ? fs_printf(c->arena, "%lld", (long long)a->seed) : NULL);
-    add(words, &n, "--kernels", a->kernels);
-    add(words, &n, "--collectives", a->collectives);
-    add(words, &n, "--weights", a->weights);
+    const char **words = fs_new(c->arena, const char *, CLI_JOB_WORDS + 3);
+    int n = cli_job_words(c, words);
+    if (c->args.weights) {
+        words[n++] = "--weights";
+        words[n++] = c->args.weights;
+    }
     words[n] = NULL;
     return words;
 }
@@ -267,16 +243,5 @@ fs_status cli_cmd_serve(cli *c)
         return fs_fail(&c->err, FS_INVALID,
                        "serve starts its own ranks, on this host: it does not "
                        "run under mpirun");
-    if (cli_am_rank())
-        FS_TRY(cli_job_join(c));
-    if (c->args.n_operands != 1)
-        return fs_fail(&c->err, FS_INVALID, "serve wants one PLAN");
-    cli_plan p = {0};
-    fs_status status = c->world ? rank_main(c, &p) : user_main(c, &p);
-    cli_plan_close(&p);
-    if (status == FS_FAULT)
-        cli_tell_fault(c);
-    if (c->world)
-        cli_job_leave(c, status);
-    return status;
+    return cli_job_run(c, user_main, rank_main);
 }

@@ -4,13 +4,67 @@
 #include "cli/machine.h"
 #include "cli/ranks.h"
 #include "cli/supervise.h"
-#include "exec/exec.h"
+#include "cost/choice.h"
 
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* ---- all of it ---- */
+
+fs_status cli_job_run(cli *c, cli_job_fn *as_user, cli_job_fn *as_rank)
+{
+    cli_plan p = {0};
+    if (cli_am_rank())
+        FS_TRY(cli_job_join(c));
+    if (c->args.n_operands != 1)
+        return fs_fail(&c->err, FS_INVALID, "%s wants one PLAN", c->command);
+    const fs_status status = c->world ? as_rank(c, &p) : as_user(c, &p);
+    cli_plan_close(&p);
+    if (status == FS_FAULT)
+        cli_tell_fault(c);
+    if (c->world)
+        cli_job_leave(c, status);
+    return status;
+}
+
+int cli_job_words(cli *c, const char **words)
+{
+    const cli_args *a = &c->args;
+    const char *const said[][2] = {
+        {"--db", "none"},
+        {"--seed",
+         a->seed >= 0 ? fs_printf(c->arena, "%lld", (long long)a->seed) : NULL},
+        {"--kernels", a->kernels},
+        {"--collectives", a->collectives}};
+    int n = 0;
+    words[n++] = c->command;
+    words[n++] = a->operands[0];
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+        if (said[i][1]) {
+            words[n++] = said[i][0];
+            words[n++] = said[i][1];
+        }
+    return n;
+}
+
+fs_status cli_job_options(cli *c, const cli_plan *p, exec_options *out)
+{
+    const hw_device *figures;
+    FS_TRY(exec_world_agree(c->world, cli_figures_of(c, p->cluster, &figures),
+                            &c->err));
+    plan_choice *choice = fs_new(c->arena, plan_choice, 1);
+    *choice = cost_choice(p->cost, p->plan, c->arena);
+    *out = (exec_options){.weights = c->args.weights,
+                          .seed = cli_seed(c, &p->model.origin),
+                          .kernels = c->args.kernels ? c->args.kernels : "auto",
+                          .figures = figures,
+                          .choice = choice,
+                          .stall_s = cli_job_stall_s()};
+    return FS_OK;
+}
 
 /* ---- before ---- */
 

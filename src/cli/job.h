@@ -4,6 +4,18 @@
 #define FS_CLI_JOB_H
 
 #include "cli/cli.h"
+#include "exec/exec.h"
+
+/* Opens the one PLAN (`p` is empty before) and does all else: in the process
+ * that a user started, or in a rank. */
+typedef fs_status cli_job_fn(cli *c, cli_plan *p);
+fs_status cli_job_run(cli *c, cli_job_fn *as_user, cli_job_fn *as_rank);
+/* The words with which any rank repeats its command; the caller adds more. */
+enum { CLI_JOB_WORDS = 10 };
+int cli_job_words(cli *c, const char **words);
+/* What is said of how any plan runs; what it points to is in the arena. Every
+ * rank calls it. */
+fs_status cli_job_options(cli *c, const cli_plan *p, exec_options *out);
 
 /* --backend, failpoints, --kernels. */
 fs_status cli_job_check_settings(cli *c);

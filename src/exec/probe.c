@@ -209,6 +209,22 @@ exec_probe_piece exec_task_piece(const ir_graph *graph, const plan *p,
                               stage->mesh};
 }
 
+bool exec_next_piece(const ir_graph *graph, const plan *p, exec_piece_at *at,
+                     exec_probe_piece *out)
+{
+    for (; at->role < p->n_roles; at->role++, at->task = 0) {
+        const plan_role *role = &p->roles[at->role];
+        while (at->task < role->n_tasks) {
+            const plan_task *task = &role->tasks[at->task++];
+            if (task->kind != PLAN_COMPUTE)
+                continue;
+            *out = exec_task_piece(graph, p, role, task);
+            return true;
+        }
+    }
+    return false;
+}
+
 bool exec_piece_sample(const exec_probe_piece *piece, hw_sample *out)
 {
     const ir_node *node = &piece->graph->nodes.at[piece->node];
@@ -579,17 +595,10 @@ static fs_status probe_firing(probing *p, fs_err *err)
 /* Forms of all roles: all ranks measure each, whose role it may be. */
 static fs_status probe_plan(probing *p, const exec_probe_plan *of, fs_err *err)
 {
-    for (int32_t r = 0; r < of->plan->n_roles; r++) {
-        const plan_role *role = &of->plan->roles[r];
-        for (int32_t t = 0; t < role->n_tasks; t++) {
-            const plan_task *task = &role->tasks[t];
-            if (task->kind != PLAN_COMPUTE)
-                continue;
-            const exec_probe_piece piece =
-                exec_task_piece(of->graph, of->plan, role, task);
-            FS_TRY(probe_piece(p, &piece, err));
-        }
-    }
+    exec_piece_at at = {0};
+    exec_probe_piece piece;
+    while (exec_next_piece(of->graph, of->plan, &at, &piece))
+        FS_TRY(probe_piece(p, &piece, err));
     return tell_samples(p, err);
 }
 

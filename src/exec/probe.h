@@ -25,6 +25,13 @@ ir_graph *exec_probe_block(const probe_block *sizes, fs_err *err);
 ir_graph *exec_probe_image(int64_t samples, int64_t channels, int64_t size,
                            fs_err *err);
 
+/* What tasks of a plan compute, one after the other from {0} on, of all roles.
+ */
+typedef struct exec_piece_at {
+    int32_t role, task;
+} exec_piece_at;
+bool exec_next_piece(const ir_graph *graph, const plan *p, exec_piece_at *at,
+                     exec_probe_piece *out);
 /* Of a task that computes. */
 exec_probe_piece exec_task_piece(const ir_graph *graph, const plan *p,
                                  const plan_role *role, const plan_task *task);

@@ -182,16 +182,9 @@ static void add_kernel(const exec_ran *of, const exec_probe_piece *piece,
 
 void exec_list_kernels(const exec_ran *of, fs_arena *arena, exec_kernels *out)
 {
+    exec_piece_at at = {0};
+    exec_probe_piece piece;
     *out = (exec_kernels){0};
-    for (int32_t r = 0; r < of->plan->n_roles; r++) {
-        const plan_role *role = &of->plan->roles[r];
-        for (int32_t t = 0; t < role->n_tasks; t++) {
-            const plan_task *task = &role->tasks[t];
-            if (task->kind != PLAN_COMPUTE)
-                continue;
-            const exec_probe_piece piece =
-                exec_task_piece(of->graph, of->plan, role, task);
-            add_kernel(of, &piece, arena, out);
-        }
-    }
+    while (exec_next_piece(of->graph, of->plan, &at, &piece))
+        add_kernel(of, &piece, arena, out);
 }
