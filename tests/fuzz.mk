@@ -1,7 +1,7 @@
 # `make fuzz`: libFuzzer targets, built by clang beside everything else, run for
 # FUZZ_SECONDS in all on a corpus that stays in the build tree.
 FUZZ_SECONDS ?= 120
-FUZZ_TARGETS = onnx plan_text cluster
+FUZZ_TARGETS = onnx plan_text cluster safetensors checkpoint bodies
 # What one allocation and the whole process may take, in MB. The targets let an
 # import fold 16 MB of constants, so that what is not counted there shows.
 FUZZ_MALLOC_MB = 64
@@ -11,7 +11,10 @@ FUZZ_CFLAGS = -O1 -g -fsanitize=fuzzer-no-link,address,undefined \
 
 fuzz_sources = $(src_base_libfs_base_a_SOURCES) $(src_ir_libfs_ir_a_SOURCES) \
   $(src_hw_libfs_hw_a_SOURCES) $(src_onnx_libfs_onnx_a_SOURCES) \
-  $(src_plan_libfs_plan_a_SOURCES)
+  $(src_plan_libfs_plan_a_SOURCES) \
+  src/exec/safetensors.c src/exec/weights.c src/exec/checkpoint.c \
+  src/exec/checkpoint_read.c src/exec/piece.c src/exec/fold.c \
+  src/exec/failpoint.c src/exec/recorder.c src/cli/bodies.c
 fuzz_objects = $(patsubst %.c,fuzz/%.o,$(filter %.c,$(fuzz_sources)))
 fuzz_mains = $(patsubst %,fuzz/tests/fuzz_%.o,$(FUZZ_TARGETS))
 fuzz_programs = $(addprefix fuzz/fuzz_,$(FUZZ_TARGETS))
@@ -39,4 +42,5 @@ fuzz:
 clean-local:
 	rm -rf fuzz
 EXTRA_DIST += tests/fuzz.sh tests/fuzz.h tests/fuzz_proto.h \
-  tests/fuzz_onnx.c tests/fuzz_plan_text.c tests/fuzz_cluster.c
+  tests/fuzz_onnx.c tests/fuzz_plan_text.c tests/fuzz_cluster.c \
+  tests/fuzz_safetensors.c tests/fuzz_checkpoint.c tests/fuzz_bodies.c

@@ -117,20 +117,18 @@ static bool read_variable(const char *name, const json_t *value,
                           fs_arena *arena, exec_kept *out)
 {
     const char *type = json_string_value(json_object_get(value, "dtype"));
-    const json_t *shape = json_object_get(value, "shape"),
-                 *pieces = json_object_get(value, "pieces");
-    int32_t d = 0;
+    const json_t *pieces = json_object_get(value, "pieces");
+    int32_t d = 0, bad;
+    int64_t count;
     while (type && d < IR_DTYPE_COUNT &&
            strcmp(ir_dtype_name((ir_dtype)d), type) != 0)
         d++;
-    if (!type || d == IR_DTYPE_COUNT || json_array_size(shape) > IR_MAX_RANK)
+    if (!type || d == IR_DTYPE_COUNT ||
+        !exec_read_shape(json_object_get(value, "shape"), &out->shape, &count,
+                         &bad))
         return false;
     out->name = fs_strdup(arena, name);
     out->dtype = (ir_dtype)d;
-    out->shape.rank = (int32_t)json_array_size(shape);
-    for (int32_t i = 0; i < out->shape.rank; i++)
-        out->shape.dim[i] =
-            json_integer_value(json_array_get(shape, (size_t)i));
     for (size_t i = 0; i < json_array_size(pieces); i++) {
         exec_held held;
         if (!read_piece(json_array_get(pieces, i), out, arena, &held))
@@ -235,11 +233,19 @@ fs_status exec_held_read(const exec_checkpoint *c, const exec_held *piece,
                          fs_err *err, void **out)
 {
     char path[FS_PATH_MAX];
+    struct stat there;
+    snprintf(path, sizeof path, "%s/%s", c->path, piece->file);
+    if (stat(path, &there) != 0)
+        return fs_fail(err, FS_INVALID, "%s: %s", path, strerror(errno));
+    if (piece->at > there.st_size - piece->bytes)
+        return fs_fail(err, FS_INVALID,
+                       "%s: has %lld bytes, %" PRId64 " from byte %" PRId64
+                       " on should be there",
+                       path, (long long)there.st_size, piece->bytes, piece->at);
     void *bytes = malloc((size_t)piece->bytes + 1);
     if (!bytes)
         return fs_fail(err, FS_FAULT, "%s: no memory for %" PRId64 " bytes",
                        c->path, piece->bytes);
-    snprintf(path, sizeof path, "%s/%s", c->path, piece->file);
     const fs_status status =
         read_file(path, piece->at, piece->bytes, bytes,
                   piece->unsummed ? NULL : &piece->crc, err);

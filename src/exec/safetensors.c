@@ -107,27 +107,40 @@ fs_status exec_read_bytes(int file, const char *path, int64_t at, int64_t bytes,
     return FS_OK;
 }
 
+bool exec_read_shape(const json_t *list, ir_shape *shape, int64_t *count,
+                     int32_t *bad)
+{
+    *bad = -1;
+    *count = 1;
+    if (!json_is_array(list) || json_array_size(list) > IR_MAX_RANK)
+        return false;
+    *shape = (ir_shape){.rank = (int32_t)json_array_size(list)};
+    for (int32_t d = 0; d < shape->rank; d++) {
+        const json_t *value = json_array_get(list, (size_t)d);
+        shape->dim[d] = json_integer_value(value);
+        *bad = d;
+        if (!json_is_integer(value) || shape->dim[d] < 0 ||
+            __builtin_mul_overflow(*count, shape->dim[d], count) ||
+            *count > INT64_MAX / 16)
+            return false;
+    }
+    return true;
+}
+
 static fs_status read_shape(const char *path, const char *name,
                             const json_t *list, ir_shape *shape, int64_t *count,
                             fs_err *err)
 {
-    *shape = (ir_shape){.rank = (int32_t)json_array_size(list)};
-    *count = 1;
-    if (!json_is_array(list) || json_array_size(list) > IR_MAX_RANK)
+    int32_t bad;
+    if (exec_read_shape(list, shape, count, &bad))
+        return FS_OK;
+    if (bad < 0)
         return fs_fail(err, FS_INVALID,
                        "%s: '%s' has no shape of at most %d dimensions", path,
                        name, IR_MAX_RANK);
-    for (int32_t d = 0; d < shape->rank; d++) {
-        const json_t *value = json_array_get(list, (size_t)d);
-        shape->dim[d] = json_integer_value(value);
-        if (!json_is_integer(value) || shape->dim[d] < 0 ||
-            __builtin_mul_overflow(*count, shape->dim[d], count) ||
-            *count > INT64_MAX / 16)
-            return fs_fail(err, FS_INVALID,
-                           "%s: '%s': dimension %d of its shape is impossible",
-                           path, name, d);
-    }
-    return FS_OK;
+    return fs_fail(err, FS_INVALID,
+                   "%s: '%s': dimension %d of its shape is impossible", path,
+                   name, bad);
 }
 
 static fs_status read_entry(const char *path, const char *name,

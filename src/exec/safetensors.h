@@ -6,6 +6,8 @@
 
 #include "ir/tensor.h"
 
+#include <jansson.h>
+
 typedef struct exec_saved {
     const char *name;
     ir_dtype dtype;
@@ -30,6 +32,11 @@ typedef struct exec_safetensors {
 fs_status exec_safetensors_open(const char *path, fs_arena *arena, fs_err *err,
                                 exec_safetensors *out);
 void exec_safetensors_close(exec_safetensors *file);
+/* A list of lengths, 0 or more, and their product, whose bytes an int64_t
+ * holds. false: `*bad` is the first that is none, -1: it is no list of at most
+ * IR_MAX_RANK. */
+bool exec_read_shape(const json_t *list, ir_shape *shape, int64_t *count,
+                     int32_t *bad);
 /* All of these bytes of a file; FS_INVALID: it ends before, or a fault of the
  * disk. */
 fs_status exec_read_bytes(int file, const char *path, int64_t at, int64_t bytes,
