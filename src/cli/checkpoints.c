@@ -145,7 +145,9 @@ void cli_tell_checkpoints(cli *c, const exec_result *result)
     if (result->first_step > 0) {
         json_object_set_new(c->result, "first_step",
                             json_integer(result->first_step + 1));
-        cli_say(c, "resumed from %s\n",
+        if (dir)
+            cli_say(
+                c, "resumed from %s\n",
                 exec_checkpoint_path(dir, result->first_step, false, c->arena));
     }
     if (!dir || exec_checkpoints_list(dir, c->arena, &at) == 0)

@@ -65,6 +65,15 @@ static bool wants_whole_trace(const cli *c)
     return c->args.trace || c->args.pictures || getenv("FS_WHOLE_TRACE");
 }
 
+/* Steps of inference that ranks before these did, as their supervisor says; the
+ * last one is done again, for what is told of it. */
+static int64_t first_step(const cli_plan *p, int64_t steps)
+{
+    const char *said = p->model.origin.infer ? getenv("FS_FIRST_STEP") : NULL;
+    const int64_t done = said ? strtoll(said, NULL, 10) : 0;
+    return done < steps ? done : steps - 1;
+}
+
 static fs_status train(cli *c, const cli_plan *p, exec_world *world,
                        cli_outcome *out)
 {
@@ -77,13 +86,15 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
     FS_TRY(cli_tuning(c, &p->model.origin, &room, &tuning));
     FS_TRY(cli_run_data_open(c, p, &data));
     int64_t steps = steps_of(c);
+    const int64_t first = first_step(p, steps);
     out->ranks = exec_world_size(world);
     out->trace.arena = c->arena;
     cli_outcome_watch(p->model.graph, out);
     if (cli_outcome_wants_gradients())
         cli_outcome_fetch_gradients(p->model.graph, c->arena, out);
-    cli_outputs *outputs = cli_outputs_open(c, p, steps);
+    cli_outputs *outputs = cli_outputs_open(c, p, first, steps);
     options.steps = steps;
+    options.first_step = first;
     options.sink = cli_outputs_sink(outputs);
     options.saving = saving.dir ? &saving : NULL;
     options.tuning = tuning;
@@ -208,7 +219,7 @@ static void fill_json(cli *c, const cli_plan *p, const cli_outcome *o,
     json_t *out = c->result;
     fs_hex(r->weights_digest, digest);
     if (p->model.origin.infer)
-        cli_outputs_json(c, p, r, o->steps);
+        cli_outputs_json(c, p, r, r->first_step + o->steps);
     else
         json_object_set_new(out, "losses", all_losses(o));
     json_object_set_new(out, "step_s",

@@ -153,8 +153,9 @@ int cli_hosts_words(const cli *c, const char **words)
     static const char *const always[] = {"FS_DATA", "FS_RANKS_OF", "FS_HOSTS",
                                          "GLIBC_TUNABLES"};
     static const char *const given[] = {
-        "FS_PLAN",     "FS_RESULT",  "FS_GRADIENTS", "FS_WHOLE_TRACE",
-        "FS_PROGRESS", "FS_STALL_S", "FS_CHECK",     "FLOWSEARCH_FAILPOINT"};
+        "FS_PLAN",        "FS_RESULT",     "FS_GRADIENTS",
+        "FS_WHOLE_TRACE", "FS_FIRST_STEP", "FS_PROGRESS",
+        "FS_STALL_S",     "FS_CHECK",      "FLOWSEARCH_FAILPOINT"};
     int n = 0;
     if (!cli_on_hosts(c))
         return 0;

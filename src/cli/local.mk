@@ -156,5 +156,5 @@ EXTRA_DIST += tests/two_hosts.sh tests/rsh_namespace.sh
 check-faults: all tests/cli_supervise_test tests/cli_nth_test \
   tests/cli_checkpoint_test
 	@$(AM_TESTS_ENVIRONMENT) FAULT_SEEDS=$${FAULT_SEEDS:-50} && \
-	  export FAULT_SEEDS && tests/cli_supervise_test && \
-	  tests/cli_checkpoint_test && tests/cli_nth_test
+	  export FAULT_SEEDS && tests/cli_checkpoint_test && \
+	  tests/cli_nth_test && tests/cli_supervise_test

@@ -27,6 +27,7 @@ typedef struct output {
 
 struct cli_outputs {
     int32_t n, m;
+    bool goes_on; /* files have outputs of ranks before these */
     output *at;
     exec_sink sink;
 };
@@ -232,12 +233,14 @@ static fs_status write_at(const output *o, const char *data, int64_t bytes,
     return FS_OK;
 }
 
-/* The first part that a rank gives makes the file. */
-static fs_status open_part(output *o, fs_err *err)
+/* The first part that a rank gives makes the file; one that goes on must be
+ * there. */
+static fs_status open_part(const cli_outputs *all, output *o, fs_err *err)
 {
+    const int makes = all->goes_on ? 0 : O_CREAT | O_TRUNC;
     if (o->file >= 0)
         return FS_OK;
-    o->file = open(o->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    o->file = open(o->part, O_WRONLY | makes | O_CLOEXEC, 0666);
     return o->file >= 0 ? write_at(o, o->head, o->head_bytes, 0, err)
                         : fs_write_fail(o->path, errno, err);
 }
@@ -248,7 +251,7 @@ static fs_status take(void *ctx, int32_t i, int64_t step, int32_t micro_batch,
     cli_outputs *all = ctx;
     output *o = &all->at[i];
     const char *from = data;
-    FS_TRY(open_part(o, err));
+    FS_TRY(open_part(all, o, err));
     const int64_t part = step * all->m + micro_batch;
     for (int64_t k = 0; k < o->rows; k++)
         FS_TRY(write_at(o, from + k * o->each, o->each,
@@ -256,7 +259,8 @@ static fs_status take(void *ctx, int32_t i, int64_t step, int32_t micro_batch,
     return FS_OK;
 }
 
-cli_outputs *cli_outputs_open(cli *c, const cli_plan *p, int64_t steps)
+cli_outputs *cli_outputs_open(cli *c, const cli_plan *p, int64_t first,
+                              int64_t steps)
 {
     const ir_graph *graph = p->model.graph;
     cli_outputs *all = fs_new(c->arena, cli_outputs, 1);
@@ -265,6 +269,7 @@ cli_outputs *cli_outputs_open(cli *c, const cli_plan *p, int64_t steps)
     mkdir(c->args.outputs, 0777); /* each rank: it may be there */
     all->n = graph->outputs.n;
     all->m = graph->micro_batches;
+    all->goes_on = first > 0;
     all->at = fs_new(c->arena, output, all->n);
     for (int32_t i = 0; i < all->n; i++)
         all->at[i] = describe(c, graph, i, steps);

@@ -13,10 +13,12 @@ fs_status cli_outputs_check(cli *c, const cli_plan *p, int64_t steps);
  * or without --outputs. */
 const char *cli_outputs_file(const cli *c, const ir_graph *graph, int32_t i);
 
-/* On each rank: files of those outputs that it gives away. Each stands under
- * its own name once all ranks ran to the end. */
+/* On each rank: files of those outputs that it gives away, of which `first`
+ * steps are there. Each stands under its own name once all ranks ran to the
+ * end. */
 typedef struct cli_outputs cli_outputs;
-cli_outputs *cli_outputs_open(cli *c, const cli_plan *p, int64_t steps);
+cli_outputs *cli_outputs_open(cli *c, const cli_plan *p, int64_t first,
+                              int64_t steps);
 /* NULL: nobody wants them. */
 const exec_sink *cli_outputs_sink(const cli_outputs *outputs);
 fs_status cli_outputs_close(cli_outputs *outputs, fs_status status,

@@ -20,7 +20,9 @@ typedef struct supervisor {
     cli_ranks_watcher hooks;
     json_t *told, *faults;
     int64_t restarts;
-    bool telling; /* of a restart that has not begun to train yet */
+    bool telling;     /* of a restart that has not begun to train yet */
+    int64_t found_ns; /* when the last fault was */
+    int64_t given;    /* of inference: steps whose outputs all are given */
 } supervisor;
 
 /* ---- what the waiting parent calls ---- */
@@ -34,6 +36,8 @@ static void tell_restart(supervisor *s)
         return;
     s->telling = false;
     json_object_set_new(last, "resumed_from", json_integer(r->first_step));
+    json_object_set_new(last, "resumed_s",
+                        json_real(1e-9 * (double)(fs_now_ns() - s->found_ns)));
     const char *text = json_string_value(json_object_get(last, "fault_text"));
     if (r->first_step > 0)
         fs_warn("%s; resumed from step %lld", text, (long long)r->first_step);
@@ -130,6 +134,9 @@ static void note_fault(supervisor *s, cli *c)
                   "fault_text", f->text, "step", (json_int_t)f->step);
     json_object_set_new(row, "rank",
                         f->rank < 0 ? json_null() : json_integer(f->rank));
+    s->found_ns = f->found_ns > 0 ? f->found_ns : fs_now_ns();
+    json_object_set_new(row, "found_s",
+                        f->found_ns > 0 ? json_real(f->after_s) : json_null());
     fs_progress("%s", "");
     if (!c->interrupted && s->watch.copies) {
         if (!explains_itself(f))
@@ -264,12 +271,29 @@ static fs_status take_fewer(supervisor *s, cli *c, const cli_plan **p,
     return FS_OK;
 }
 
-/* Ranks read the plan's file anew: it is to be this plan. */
-static void promise(const cli_plan *p)
+/* Ranks read the plan's file anew: it is to be this plan, and to go on from
+ * there. */
+static void promise(const supervisor *s, const cli_plan *p)
 {
-    char hex[17];
-    fs_hex(p->plan->digest, hex);
-    setenv("FS_PLAN", hex, 1);
+    char text[32];
+    fs_hex(p->plan->digest, text);
+    setenv("FS_PLAN", text, 1);
+    snprintf(text, sizeof text, "%lld", (long long)s->given);
+    setenv("FS_FIRST_STEP", text, 1);
+}
+
+/* Nothing of a step of inference is needed by the next one: those whose outputs
+ * every rank has given away are done. A rank that has not come so far again, or
+ * whose record stands on another host, leaves it at that. */
+static void note_given(supervisor *s, const cli_plan *p)
+{
+    int64_t least = INT64_MAX;
+    for (int32_t r = 0; r < s->watch.records.n; r++) {
+        const int64_t done = exec_records_at(&s->watch.records, r)->steps_done;
+        least = done < least ? done : least;
+    }
+    if (p->model.origin.infer && !s->service && least > s->given)
+        s->given = least;
 }
 
 static fs_status run_job(supervisor *s, cli *c, const cli_plan *p,
@@ -278,7 +302,7 @@ static fs_status run_job(supervisor *s, cli *c, const cli_plan *p,
     const char **words = words_again(c, said);
     for (bool first = true;; first = false) {
         cli_watch_begin(&s->watch);
-        promise(p);
+        promise(s, p);
         const fs_status status = cli_start_ranks(
             c, p->cluster->n_devices, first ? said : (const char *const *)words,
             &s->hooks);
@@ -295,6 +319,7 @@ static fs_status run_job(supervisor *s, cli *c, const cli_plan *p,
             return status;
         }
         c->err = (fs_err){0};
+        note_given(s, p);
         s->restarts++;
         s->telling = true;
         if (c->args.replan && is_lost(&s->watch.fault))

@@ -263,13 +263,31 @@ static int64_t step_of(const cli_watch *w, int32_t rank)
                : r->steps_done + 1;
 }
 
+/* A rank that did nothing yet has moved when it began. */
+static double since_moved(const cli_watch *w, int32_t rank, int64_t now_ns)
+{
+    const exec_record *r = record_of(w, rank);
+    const int64_t moved_ns = r->moved_ns > 0 ? r->moved_ns : r->begun_ns;
+    return moved_ns > 0 ? 1e-9 * (double)(now_ns - moved_ns) : w->quiet_s;
+}
+
+/* The first look at it counts, what it was is judged later. */
+static void note_found(cli_watch *w, int32_t rank)
+{
+    const int64_t now_ns = fs_now_ns();
+    if (w->fault.found_ns > 0)
+        return;
+    w->fault.found_ns = now_ns;
+    w->fault.after_s = rank < 0 ? w->quiet_s : since_moved(w, rank, now_ns);
+}
+
 static void set_fault(cli_watch *w, exec_fault kind, int32_t rank,
                       const char *text)
 {
+    note_found(w, rank);
     w->fault.kind = kind;
     w->fault.rank = rank;
     w->fault.step = rank < 0 ? 0 : step_of(w, rank);
-    w->fault.after_s = w->quiet_s;
     w->fault.text = text;
 }
 
@@ -362,6 +380,16 @@ static void judge_hang(cli_watch *w)
                         w->quiet_s, where(w, rank, &w->waits.at[rank])));
 }
 
+/* A rank that said why; what mpirun's TERM ended is nobody's fault. */
+static int32_t find_failed(const cli_watch *w)
+{
+    for (int32_t r = 0; r < w->records.n; r++)
+        if (record_of(w, r)->state == EXEC_FAILED &&
+            record_of(w, r)->fault != EXEC_INTERRUPTED)
+            return r;
+    return -1;
+}
+
 /* The first that is dead, before mpirun ends the others too. */
 static void note_dead(cli_watch *w)
 {
@@ -370,7 +398,11 @@ static void note_dead(cli_watch *w)
         if (is_dead(w, r)) {
             w->fault.rank = r;
             w->fault.step = step_of(w, r);
+            note_found(w, r);
         }
+    const int32_t failed = find_failed(w);
+    if (failed >= 0)
+        note_found(w, failed);
 }
 
 static double passed_since(int64_t *then_ns)
@@ -432,16 +464,6 @@ bool cli_watch_all_ended(const cli_watch *w)
 }
 
 /* ---- the end of a job ---- */
-
-/* A rank that said why; what mpirun's TERM ended is nobody's fault. */
-static int32_t find_failed(const cli_watch *w)
-{
-    for (int32_t r = 0; r < w->records.n; r++)
-        if (record_of(w, r)->state == EXEC_FAILED &&
-            record_of(w, r)->fault != EXEC_INTERRUPTED)
-            return r;
-    return -1;
-}
 
 /* Gone without a word, the longest ago. */
 static int32_t find_gone(const cli_watch *w)

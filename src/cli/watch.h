@@ -20,7 +20,8 @@ typedef struct cli_fault {
     int32_t rank; /* -1: nobody in particular */
     int64_t step; /* of the rank, global, from 1; 0: before the first */
     int32_t signal;
-    double after_s; /* since it last moved */
+    int64_t found_ns; /* when it was; 0: nothing was */
+    double after_s;   /* from its last movement to that */
     const char *text;
 } cli_fault;
 

@@ -32,7 +32,22 @@ static fs_status check_world(const exec_world *world, const plan *p,
                        p->n_comms + p->n_channels, EXEC_TAG_LOSS - 1);
     if (options->steps < 1)
         return fs_fail(err, FS_INVALID, "a run has at least one step");
+    if (options->first_step < 0 || options->first_step >= options->steps)
+        return fs_fail(err, FS_INVALID,
+                       "a run of %" PRId64
+                       " steps does not go on after %" PRId64,
+                       options->steps, options->first_step);
     return FS_OK;
+}
+
+/* Its variables would be those of the first step. */
+static fs_status check_first(const ir_graph *graph, const exec_options *options,
+                             fs_err *err)
+{
+    return options->first_step == 0 || graph->loss < 0
+               ? FS_OK
+               : fs_fail(err, FS_INVALID,
+                         "a training goes on from a checkpoint alone");
 }
 
 /* Of the times that kernels are chosen by. */
@@ -81,6 +96,7 @@ static uint64_t digest_settings(const plan *p, const exec_data *data,
         memcpy(values, said, sizeof values);
     }
     digest = fs_hash(digest, values, sizeof values);
+    digest = fs_hash(digest, &options->first_step, sizeof options->first_step);
     digest = fs_hash_text(digest, options->kernels ? options->kernels : "");
     digest = digest_variants(digest, options->figures);
     return options->choice ? digest ^ plan_choice_digest(p, options->choice)
@@ -126,8 +142,8 @@ static fs_status compare_plans(exec_world *world, const plan *p,
     if (low[2] != high[2])
         return fs_fail(err, FS_INVALID,
                        "the ranks do not train with the same data, seed, "
-                       "kernels, collectives, learning rate and weight "
-                       "decay");
+                       "first step, kernels, collectives, learning rate and "
+                       "weight decay");
     return FS_OK;
 }
 
@@ -245,14 +261,14 @@ static fs_status summarise(exec_rank *rank, fs_err *err, exec_result *out)
     return exec_rank_fetch(rank, err);
 }
 
-/* From here on steps count from those that the checkpoint has behind it. */
-static fs_status restore(exec_rank *rank, exec_options *own,
-                         const exec_data *data, fs_err *err)
+/* From here on steps count from those that were done before. */
+static fs_status go_on(exec_rank *rank, exec_options *own,
+                       const exec_data *data, fs_err *err)
 {
     const exec_saving *saving = own->saving;
-    if (!saving || !saving->resume)
-        return FS_OK;
-    FS_TRY(exec_rank_restore(rank, saving, data->digest, err));
+    rank->first_step = own->first_step;
+    if (saving && saving->resume)
+        FS_TRY(exec_rank_restore(rank, saving, data->digest, err));
     own->steps -= rank->first_step;
     return FS_OK;
 }
@@ -261,7 +277,7 @@ static fs_status prepare(exec_rank *rank, const exec_data *data, fs_err *err)
 {
     const char *weights = rank->options->weights;
     FS_TRY(exec_rank_open(rank, data, err));
-    return weights && rank->first_step == 0
+    return weights && !rank->restored
                ? exec_rank_take_weights(rank, weights, err)
                : FS_OK;
 }
@@ -285,6 +301,7 @@ fs_status exec_run(exec_world *world, const ir_graph *graph,
     FS_TRY(check_world(world, p, options, err));
     agree_on_figures(world, &own);
     FS_TRY(check_end(graph, data, options, err));
+    FS_TRY(check_first(graph, options, err));
     FS_TRY(compare_plans(world, p, data, &own, err));
     fs_return_freed(); /* a plan's text, of any size */
     const int64_t rss = rss_bytes(), most = most_rss_bytes();
@@ -295,7 +312,7 @@ fs_status exec_run(exec_world *world, const ir_graph *graph,
     /* A rank that went on alone would hang. */
     status = exec_world_agree(world, status, err);
     if (status == FS_OK)
-        status = restore(&rank, &own, data, err);
+        status = go_on(&rank, &own, data, err);
     if (status == FS_OK)
         status = exec_world_agree(world, prepare(&rank, data, err), err);
     if (status == FS_OK)

@@ -64,6 +64,8 @@ enum { EXEC_STEPS_KEPT = 1024 }; /* a power of two */
 typedef struct exec_options {
     int64_t steps;             /* with those that a checkpoint has behind it;
                                   EXEC_ENDLESS: until data->over */
+    int64_t first_step;        /* of inference: steps that were done before, as
+                                  a checkpoint has them behind it */
     const exec_saving *saving; /* NULL: none */
     const exec_sink *sink;     /* of this rank; NULL: nobody wants outputs */
     const char *weights;       /* first values: weights.h; NULL: drawn */
@@ -111,7 +113,8 @@ typedef struct exec_options {
 typedef struct exec_result {
     int64_t steps; /* run here, up to the first loss that is not finite when
                       stopped early; of a run without an end, the last ones */
-    int64_t first_step; /* done before: by the checkpoint, or not kept */
+    int64_t first_step; /* done before: by the checkpoint, as was said, or not
+                           kept */
     double *earlier;    /* [first_step] losses of these, NULL: not known */
     double *losses;     /* [steps], equal on every rank */
     double *step_s;     /* [steps]: slowest rank */

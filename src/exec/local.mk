@@ -98,7 +98,7 @@ check-long: all tests/exec_equal_test tests/plan_explore_test \
 	@$(AM_TESTS_ENVIRONMENT) FS_LONG=1 tests/plan_fuzz_test
 
 check_PROGRAMS += tests/exec_endless_test
-tests_exec_endless_test_SOURCES = tests/exec_endless_test.c \
+tests_exec_endless_test_SOURCES = tests/exec_endless_test.c tests/exec_endless.h \
   tests/exec_plans.h tests/exec_ranks.h tests/tap.h
 tests_exec_endless_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_exec_endless_test_LDADD = $(exec_libs)

@@ -23,6 +23,7 @@ typedef struct exec_rank {
     const exec_data *data;
     fs_arena *arena;
     int64_t first_step;       /* steps of the run before this process's */
+    bool restored;            /* variables are a checkpoint's */
     double *earlier;          /* [first_step] losses of these, or NULL */
     struct exec_saver *saver; /* NULL: no checkpoints */
     int32_t coords[IR_MAX_MESH];

@@ -197,6 +197,7 @@ fs_status exec_rank_restore(exec_rank *rank, const exec_saving *saving,
         status = exec_world_agree(rank->world, status, &why);
         if (status == FS_OK) {
             rank->first_step = steps[i];
+            rank->restored = true;
             warn_of_change(rank, &c, data_digest);
             return FS_OK;
         }

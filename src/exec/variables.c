@@ -59,7 +59,7 @@ static void place_variable(exec_rank *rank, const plan_register *r)
 static bool is_placed(const exec_rank *rank, const plan_register *r)
 {
     const ir_tensor *t = &rank->graph->tensors.at[r->tensor];
-    return r->persistent && (rank->first_step == 0 || !exec_is_variable(t));
+    return r->persistent && !(rank->restored && exec_is_variable(t));
 }
 
 void exec_rank_place_variables(exec_rank *rank)
