@@ -182,6 +182,14 @@ tests_exec_interleave_test_SOURCES = tests/exec_interleave_test.c \
 tests_exec_interleave_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_exec_interleave_test_LDFLAGS = $(stepped_ldflags)
 tests_exec_interleave_test_LDADD = $(zoo_libs) $(stepped_libs)
+# How ranks end together.
+check_PROGRAMS += tests/exec_ending_test
+tests_exec_ending_test_SOURCES = tests/exec_ending_test.c \
+  tests/exec_endless.h tests/exec_plans.h tests/tap.h
+tests_exec_ending_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_exec_ending_test_CFLAGS = $(AM_CFLAGS) $(ATOMICS_CFLAGS)
+tests_exec_ending_test_LDFLAGS = $(stepped_ldflags)
+tests_exec_ending_test_LDADD = $(stepped_libs)
 # All interleavings of the ways in which threads hand work to each other.
 check_PROGRAMS += tests/exec_handover_test
 tests_exec_handover_test_SOURCES = tests/exec_handover_test.c tests/tap.h
@@ -190,16 +198,20 @@ tests_exec_handover_test_CFLAGS = $(AM_CFLAGS) $(ATOMICS_CFLAGS)
 tests_exec_handover_test_LDFLAGS = $(stepped_ldflags)
 tests_exec_handover_test_LDADD = $(stepped_libs)
 .PHONY: interleave interleave-faults
-interleave: all tests/exec_interleave_test tests/exec_handover_test
+interleave: all tests/exec_interleave_test tests/exec_handover_test \
+  tests/exec_ending_test
 	@$(AM_TESTS_ENVIRONMENT) FS_LONG=1 tests/exec_handover_test && \
+	  FS_CASES=$${FS_CASES:-10000} tests/exec_ending_test && \
 	  FS_CASES=$${FS_CASES:-10000} tests/exec_interleave_test
 # What these find: lines of the runtime changed on purpose.
-interleave-faults: all tests/exec_interleave_test tests/exec_handover_test
+interleave-faults: all tests/exec_interleave_test tests/exec_handover_test \
+  tests/exec_ending_test
 	@$(AM_TESTS_ENVIRONMENT) \
 	  PLANTED_CC='$(CC) $(DEFS) $(DEFAULT_INCLUDES) $(tests_libfs_stepped_a_CPPFLAGS) $(CPPFLAGS) $(tests_libfs_stepped_a_CFLAGS) $(CFLAGS)' \
 	  PLANTED_LD='$(CC) $(AM_CFLAGS) $(CFLAGS) $(stepped_ldflags) $(LDFLAGS)' \
 	  PLANTED_interleave='$(tests_exec_interleave_test_OBJECTS)' \
 	  PLANTED_handover='$(tests_exec_handover_test_OBJECTS)' \
+	  PLANTED_ending='$(tests_exec_ending_test_OBJECTS)' \
 	  PLANTED_LIBS='$(zoo_libs) $(stepped_libs) $(LIBS)' \
 	  $(SHELL) $(srcdir)/tests/interleave_faults.sh
 EXTRA_DIST += tests/interleave_faults.sh tests/interleave_faults.tsv \
