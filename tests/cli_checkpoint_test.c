@@ -112,6 +112,31 @@ static void test_resume(const char *plan, double tolerance)
         tap_equal_text(digest_of(a), whole_digest, "and the weights' bits");
 }
 
+/* Masks of dropouts and the order of samples hang on the step alone: nothing of
+ * them is in a checkpoint. */
+static void test_drawn(const char *what, const char *words)
+{
+    char usual[32];
+    cli_answer *a = cli("run %s --steps 6 --json", words);
+    tap_ok(a->status == 0, "a run with %s", what);
+    snprintf(usual, sizeof usual, "%s", digest_of(a));
+    a = cli("run %s --steps 4 --checkpoint $D/drawn --json", words);
+    a = cli("run %s --steps 6 --checkpoint $D/drawn --resume --json", words);
+    tap_equal_int(json_integer_value(json_object_get(a->json, "first_step")), 5,
+                  "resumed after step 4");
+    tap_equal_text(digest_of(a), usual, "it has the same weights");
+    in_scratch("rm -rf drawn");
+}
+
+static void test_all_drawn(void)
+{
+    cli("plan $S/datasets/models/gpt2_loss.small.op17.train.onnx --cluster "
+        "local --ranks 2 --dp 2 --batch 2 -o $D/drops.json");
+    test_drawn("nine dropouts", "$D/drops.json --data synthetic");
+    test_drawn("shuffled samples",
+               "$D/a.json --data $S/datasets/data/moby-dick.txt --shuffle 5");
+}
+
 /* ---- damage ---- */
 
 static void test_damage(const char *how, const char *command,
@@ -346,6 +371,7 @@ int main(void)
     test_resume("pp", 1e-5);
     test_resume("zero", 1e-5);
     test_resume("alone", 1e-5);
+    test_all_drawn();
     test_damages();
     const char *more = getenv("FAULT_SEEDS");
     const unsigned long long seed = tap_seed(1);

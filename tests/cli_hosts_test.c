@@ -176,6 +176,33 @@ static void test_unfit(void)
     tap_equal_int(on_a(words)->status, 0, "which it has otherwise");
 }
 
+/* Both ways: a step takes seconds then, and is none the worse. */
+static void test_slow_link(void)
+{
+    char words[900], usual[32];
+    snprintf(usual, sizeof usual, "%s", digest_of(cli(RUN "--json")));
+    snprintf(words, sizeof words,
+             "for h in %s %s; do ip netns exec $h tc qdisc add dev $h root tbf "
+             "rate 1mbit burst 4kb latency 400ms || exit 1; done 2>/dev/null",
+             a_host, b_host);
+    if (!shell(words)) {
+        tap_skip("links cannot be made slow here", "a link of 1 Mbit/s");
+        return;
+    }
+    snprintf(words, sizeof words, RUN "--json --hosts %s:1,%s:2", a_host,
+             b_host);
+    const cli_answer *a = on_a(words);
+    tap_ok(a->status == 0 && strcmp(digest_of(a), usual) == 0,
+           "over a link of 1 Mbit/s they train to the same bits");
+    if (a->status != 0)
+        cli_show(a);
+    snprintf(words, sizeof words,
+             "for h in %s %s; do ip netns exec $h tc qdisc del dev $h root; "
+             "done",
+             a_host, b_host);
+    shell(words);
+}
+
 /* A rank on the other host, whose record is its own. */
 static void test_killed(void)
 {
@@ -218,6 +245,7 @@ int main(void)
         setenv("OMPI_MCA_btl_tcp_if_include", "10.77.9.0/24", 1);
         test_two();
         test_unfit();
+        test_slow_link();
         test_killed();
     } else {
         tap_skip("network namespaces cannot be made here", "two hosts");

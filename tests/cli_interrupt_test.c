@@ -92,9 +92,10 @@ static void test_stopped_rank(void)
 /* ---- commands of one process ---- */
 
 /* Minutes of proof, a plan within a second. */
-#define LONG_SEARCH                                                            \
+#define LONG_SEARCH_IN(db)                                                     \
     "search zoo:bert --cluster 2x8:a100-sxm4-80g --batch 64 --memory 4G "      \
-    "--gap 0 --time-limit 600 --db \"$D/test.db\" --json -o "
+    "--gap 0 --time-limit 600 --db \"$D/" db "\" --json -o "
+#define LONG_SEARCH LONG_SEARCH_IN("test.db")
 
 /* A command whose errors go to a terminal of its own. */
 typedef struct on_terminal {
@@ -182,6 +183,25 @@ static void test_stopped_search(int number, const char *name)
            "the gap is that of the plan to the bound that is proven");
     a = cli("check \"$D/best.json\" --json");
     tap_ok(a->status == 0, "the plan is there, and sound");
+    shell("rm \"$D/best.json\"");
+}
+
+/* No handler runs: what stood there stands there still. Its row never ends, so
+ * that it is in a database of its own. */
+static void test_killed_search(void)
+{
+    on_terminal t;
+    shell("cp \"$D/p.json\" \"$D/best.json\"");
+    start_on_terminal(LONG_SEARCH_IN("killed.db") "\"$D/best.json\"", &t);
+    tap_ok(wait_said(&t, ", gap "), "a search has a plan");
+    kill(t.child, SIGKILL);
+    finish_on_terminal(&t);
+    tap_ok(shell("cmp \"$D/p.json\" \"$D/best.json\""),
+           "one that is killed leaves the file as it was");
+    tap_equal_int(cli("runs --json --db \"$D/killed.db\"")->status, 0,
+                  "and a database that can be read");
+    tap_equal_int(cli("check \"$D/best.json\" --db \"$D/killed.db\"")->status,
+                  0, "and written to");
     shell("rm \"$D/best.json\"");
 }
 
@@ -461,6 +481,7 @@ int main(void)
     tap_ok(a->status == 0, "a plan for two ranks");
     test_stopped_search(SIGINT, "SIGINT");
     test_stopped_search(SIGTERM, "SIGTERM");
+    test_killed_search();
     test_stopped_solve();
     test_interrupted_rows(SIGINT);
     test_interrupted_rows(SIGTERM);

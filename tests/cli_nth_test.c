@@ -1,7 +1,8 @@
 /* Calls that fail at the n-th time (tests/nth.c): memory, writes of the trace,
- * the database, checkpoints and what ranks hand back, the socket between two
- * ranks. Whatever fails, a run ends with one named error, or with the numbers
- * that it has undisturbed. FAULT_SEEDS=N draws so many calls of each kind. */
+ * outputs, the database, checkpoints and what ranks hand back, the socket
+ * between two ranks. Whatever fails, a run ends with one named error, or with
+ * the numbers that it has undisturbed. FAULT_SEEDS=N draws so many calls of
+ * each kind. */
 #include "config.h"
 #include "tests/run_going.h"
 
@@ -11,7 +12,7 @@
 #define RUN "run \"$D/%s.json\" --data synthetic --steps 4 --json %s"
 
 static unsigned long long seed;
-static char undisturbed[2][32];
+static char undisturbed[3][32];
 
 typedef struct failing {
     const char *kind, *path, *plan, *words;
@@ -78,8 +79,9 @@ static unsigned draw(unsigned below)
 /* Its numbers are those of a run that nothing disturbed. */
 static int is_same(const cli_answer *a, const failing *f)
 {
-    return strcmp(text_of(a, "weights_digest"),
-                  undisturbed[f->plan[1] == '2']) == 0;
+    const bool infers = f->plan[0] == 'i';
+    return strcmp(text_of(a, infers ? "outputs_digest" : "weights_digest"),
+                  undisturbed[infers ? 2 : f->plan[1] == '2']) == 0;
 }
 
 static int n_said(const cli_answer *a)
@@ -161,6 +163,27 @@ static void test_files(int number)
     f.words = "--db none";
     f.rank = 0;
     fail_many(&f, 3, "disk", text);
+}
+
+/* Of a plan of inference: all of them whole, or none. */
+static void test_outputs(int number)
+{
+    failing f = {.kind = "write",
+                 .path = "/given/",
+                 .plan = "i2",
+                 .words = "--outputs \"$D/given\" --db none",
+                 .before = "rm -rf \"$D/given\"",
+                 .rank = 0,
+                 .number = number};
+    char dir[600];
+    snprintf(dir, sizeof dir, "%s/given", cli_scratch);
+    const long n = count_calls(&f);
+    for (int i = 0; n > 0 && i < how_many(2); i++) {
+        const int status = fail_at(&f, i == 0 ? 1 : 1 + draw((unsigned)n),
+                                   "disk", strerror(number));
+        tap_equal_int(files_with(dir, ""), status == 0,
+                      "outputs that are not whole are not there");
+    }
 }
 
 /* Of the last run; a database that could not be made is not there. */
@@ -263,6 +286,11 @@ static void make_plans(void)
                  text_of(a, "weights_digest"));
         tap_ok(a->status == 0 && undisturbed[i][0], "what nothing disturbs");
     }
+    cli("plan " MLP " --mode infer --cluster local --ranks 2 --tp 2 --batch 8 "
+        "-o \"$D/i2.json\"");
+    snprintf(undisturbed[2], sizeof undisturbed[2], "%s",
+             text_of(cli(RUN, "i2", ""), "outputs_digest"));
+    tap_ok(undisturbed[2][0], "what nothing disturbs, of inference");
 }
 
 int main(void)
@@ -281,6 +309,7 @@ int main(void)
     cli(RUN " --db \"$D/one.db\"", "p1", "");
     for (int i = 0; i < 2; i++) {
         test_files(numbers[i]);
+        test_outputs(numbers[i]);
         test_database(numbers[i], "rm -f \"$D\"/nth.db*");
         test_database(numbers[i], "rm -f \"$D\"/nth.db*; "
                                   "cp \"$D/one.db\" \"$D/nth.db\"");

@@ -220,6 +220,48 @@ static void test_nested(void)
     free(at);
 }
 
+/* A chain: what takes time or memory per node beyond a little would show. */
+static void test_many(void)
+{
+    enum { NODES = 1000000, NODE_BYTES = 64 };
+    static const int64_t dim[] = {2, 3};
+    pb *ends = pb_new();
+    pb_take(ends, 11, pb_value("x", 1, 2, dim, NULL));
+    pb_take(ends, 12, pb_value("y", 1, 2, dim, NULL));
+    const size_t front = 64;
+    unsigned char *at = malloc(front + NODES * NODE_BYTES + ends->n);
+    size_t n = front;
+    for (int i = 0; i < NODES; i++) {
+        char in[16], out[16];
+        pb *node;
+        snprintf(in, sizeof in, i ? "v%d" : "x", i);
+        snprintf(out, sizeof out, i < NODES - 1 ? "v%d" : "y", i + 1);
+        node = pb_node("", "Relu", in, out);
+        at[n++] = 1 << 3 | 2;
+        at[n++] = (unsigned char)node->n;
+        memcpy(at + n, node->at, node->n);
+        n += node->n;
+        free(node);
+    }
+    memcpy(at + n, ends->at, ends->n);
+    n += ends->n;
+    pb *head = pb_new(), *set = pb_new();
+    fs_err err;
+    pb_int(head, 1, 8);
+    pb_int(set, 2, 17);
+    pb_take(head, 8, set);
+    pb_varint(head, 7 << 3 | 2);
+    pb_varint(head, n - front);
+    memcpy(at + front - head->n, head->at, head->n);
+    const fs_status status =
+        import_bytes(at + front - head->n, n - front + head->n, &err);
+    tap_ok(status == FS_OK || is_clean(status, &err),
+           "a million nodes: status %d %s", status, err.text);
+    free(ends);
+    free(head);
+    free(at);
+}
+
 /* y = x + w for a tensor w given by its message. */
 static pb *with_tensor(pb *tensor)
 {
@@ -568,6 +610,7 @@ int main(void)
     test_unknown();
     test_structure();
     test_nested();
+    test_many();
     test_tensors();
     test_typed_tensors();
     test_external();

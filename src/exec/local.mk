@@ -218,6 +218,6 @@ EXTRA_DIST += tests/interleave_faults.sh tests/interleave_faults.tsv \
   src/exec/INTERLEAVINGS.md
 # ThreadSanitizer, in a build of its own.
 .PHONY: tsan
-tsan:
+tsan: flowsearch$(EXEEXT)
 	@$(AM_TESTS_ENVIRONMENT) MAKE='$(bench_make)' $(SHELL) $(srcdir)/tests/tsan.sh
 EXTRA_DIST += tests/tsan.sh tests/tsan.supp
