@@ -224,6 +224,22 @@ static void test_database(int number, const char *before)
     }
 }
 
+/* Each of the few: the number of a sync that failed is the file's alone to
+ * tell. */
+static void test_database_syncs(int number, const char *before)
+{
+    failing f = {.kind = "sync",
+                 .path = "/nth.db",
+                 .plan = "p1",
+                 .words = "--db \"$D/nth.db\"",
+                 .before = before,
+                 .rank = -1,
+                 .number = number};
+    const long n = count_calls(&f);
+    for (long at = 1; at <= n && at <= 4; at++)
+        fail_at(&f, at, "database disk", strerror(number));
+}
+
 /* A checkpoint is whole or none. */
 static void test_checkpoint(int number)
 {
@@ -313,6 +329,8 @@ int main(void)
         test_database(numbers[i], "rm -f \"$D\"/nth.db*");
         test_database(numbers[i], "rm -f \"$D\"/nth.db*; "
                                   "cp \"$D/one.db\" \"$D/nth.db\"");
+        test_database_syncs(numbers[i], "rm -f \"$D\"/nth.db*; "
+                                        "cp \"$D/one.db\" \"$D/nth.db\"");
     }
     test_checkpoint(ENOSPC);
     test_checkpoint(EIO);

@@ -68,7 +68,7 @@ static fs_status run(exec_world *world, const ir_graph *g,
     return job_run(&j, world, &options, err, out);
 }
 
-static source known, coming[2];
+static source known, coming[2] = {{.endless = true}, {.endless = true}};
 
 static void test_stages(exec_world *world, int32_t stages)
 {
@@ -79,7 +79,6 @@ static void test_stages(exec_world *world, int32_t stages)
     ir_graph *g = endless_graph();
     const plan_strategy *strategy =
         endless_strategy(g, stages, world->size, &seed, g->arena);
-    s->endless = true;
     if (world->rank == 0)
         atomic_store(&s->come, INT64_C(1));
     const bool ran =
@@ -128,11 +127,11 @@ static void test_refused(exec_world *world)
 }
 
 /* As one whose ranks were started again. */
-static source late[2];
+enum { DONE = STEPS - 20 };
+static source late[2] = {{.first = DONE}, {.first = DONE}};
 
 static void test_goes_on(exec_world *world, int32_t stages)
 {
-    enum { DONE = STEPS - 20 };
     uint64_t seed = 7;
     fs_err err = {0};
     exec_result result = {0};
@@ -140,7 +139,6 @@ static void test_goes_on(exec_world *world, int32_t stages)
     ir_graph *g = endless_graph();
     const plan_strategy *strategy =
         endless_strategy(g, stages, world->size, &seed, g->arena);
-    s->first = DONE;
     int64_t wrong = !strategy ||
                     run(world, g, strategy, s, &err, &result) != FS_OK ||
                     result.first_step != DONE || result.steps != STEPS - DONE;

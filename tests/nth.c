@@ -5,6 +5,7 @@
  *                      SQLite
  *              write   what goes into files whose path holds NTH_PATH: writes,
  *                      syncs, changes of length
+ *              sync    of those, what brings them to the disk
  *              socket  what goes through TCP: the socket is shut down, as when
  *                      the peer has closed it
  *   NTH_AT     N, from 1; 0: none fails
@@ -32,7 +33,7 @@ void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *old, size_t bytes);
 void *__libc_memalign(size_t align, size_t bytes);
 
-static enum { NOTHING, ALLOC, WRITE, SOCKET } kind;
+static enum { NOTHING, ALLOC, WRITE, SYNC, SOCKET } kind;
 static long fails_at;
 static int fails_with;
 static const char *path_part;
@@ -97,6 +98,7 @@ __attribute__((constructor)) static void begin(void)
     snprintf(count_file, sizeof count_file, "%s", said("NTH_COUNT"));
     dl_iterate_phdr(note_code, NULL);
     kind = strcmp(word, "alloc") == 0    ? ALLOC
+           : strcmp(word, "sync") == 0   ? SYNC
            : strcmp(word, "write") == 0  ? WRITE
            : strcmp(word, "socket") == 0 ? SOCKET
                                          : NOTHING;
@@ -165,30 +167,32 @@ static bool is_named(int file)
     return strstr(path, path_part) != NULL;
 }
 
-static bool fails_in(int file)
+static bool fails_in(int file, bool syncs)
 {
-    if (kind != WRITE || !is_named(file) || !fails())
+    const bool counts = kind == WRITE || (kind == SYNC && syncs);
+    if (!counts || !is_named(file) || !fails())
         return false;
     errno = fails_with;
     return true;
 }
 
 #define REAL(name) (__extension__((__typeof__(&name))dlsym(RTLD_NEXT, #name)))
-#define OF_FILES(type, name, arguments, ...)                                   \
+#define OF_FILES(syncs, type, name, arguments, ...)                            \
     type name arguments                                                        \
     {                                                                          \
-        return fails_in(file) ? -1 : REAL(name)(__VA_ARGS__);                  \
+        return fails_in(file, syncs) ? -1 : REAL(name)(__VA_ARGS__);           \
     }
 
-OF_FILES(ssize_t, write, (int file, const void *at, size_t n), file, at, n)
-OF_FILES(ssize_t, pwrite, (int file, const void *at, size_t n, off_t to), file,
-         at, n, to)
-OF_FILES(ssize_t, pwrite64, (int file, const void *at, size_t n, off64_t to),
+OF_FILES(false, ssize_t, write, (int file, const void *at, size_t n), file, at,
+         n)
+OF_FILES(false, ssize_t, pwrite, (int file, const void *at, size_t n, off_t to),
          file, at, n, to)
-OF_FILES(int, fsync, (int file), file)
-OF_FILES(int, fdatasync, (int file), file)
-OF_FILES(int, ftruncate, (int file, off_t n), file, n)
-OF_FILES(int, ftruncate64, (int file, off64_t n), file, n)
+OF_FILES(false, ssize_t, pwrite64,
+         (int file, const void *at, size_t n, off64_t to), file, at, n, to)
+OF_FILES(true, int, fsync, (int file), file)
+OF_FILES(true, int, fdatasync, (int file), file)
+OF_FILES(false, int, ftruncate, (int file, off_t n), file, n)
+OF_FILES(false, int, ftruncate64, (int file, off64_t n), file, n)
 
 /* What stdio writes goes past the functions above. */
 static ssize_t stream_write(void *cookie, const char *at, size_t n)

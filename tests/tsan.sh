@@ -7,7 +7,7 @@ dir=$FS_BUILDDIR/tsan
 alone='exec_act exec_data exec_recorder exec_checkpoint exec_equal exec_train
 exec_probe exec_endless'
 together='exec_transfer exec_train exec_space'
-commands='cli_checkpoint cli_data cli_faults cli_supervise'
+commands='cli_checkpoint cli_data cli_supervise'
 bad=0
 
 mkdir -p "$dir" && cd "$dir" || exit 1

@@ -21,6 +21,21 @@ static const char *const migrations[STORE_SCHEMA_VERSION] = {
     store_schema_1, store_schema_2, store_schema_3, store_schema_4,
     store_schema_5};
 
+/* Of a write or a sync the connection keeps no number: the file does, or its
+ * journal. */
+static int number_of_files(const store_db *db)
+{
+    sqlite3_file *journal = NULL;
+    int why = 0;
+    sqlite3_file_control(db->sql, "main", SQLITE_FCNTL_JOURNAL_POINTER,
+                         &journal);
+    if (journal && journal->pMethods)
+        journal->pMethods->xFileControl(journal, SQLITE_FCNTL_LAST_ERRNO, &why);
+    if (!why)
+        sqlite3_file_control(db->sql, "main", SQLITE_FCNTL_LAST_ERRNO, &why);
+    return why ? why : EIO;
+}
+
 fs_status store_sql_fault(const store_db *db, const char *doing, fs_err *err)
 {
     int code = sqlite3_errcode(db->sql);
@@ -29,7 +44,7 @@ fs_status store_sql_fault(const store_db *db, const char *doing, fs_err *err)
     const char *hint = "";
     if ((code & 0xff) == SQLITE_IOERR && !why && exact != SQLITE_IOERR_READ &&
         exact != SQLITE_IOERR_SHORT_READ)
-        why = EIO; /* of a write or a sync SQLite keeps no number */
+        why = number_of_files(db);
     if (code == SQLITE_FULL || ((code & 0xff) == SQLITE_IOERR && why))
         return fs_write_fail(db->path, why, err);
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
