@@ -4,7 +4,7 @@
 # failure, what tests/tsan.supp leaves out is counted.
 : "${FS_SRCDIR:?}" "${FS_BUILDDIR:?}" "${MAKE:=make}" "${MPIRUN:=mpirun}"
 dir=$FS_BUILDDIR/tsan
-alone='exec_act exec_data exec_recorder exec_checkpoint exec_equal exec_train
+alone='exec_act exec_bell exec_data exec_recorder exec_checkpoint exec_equal exec_train
 exec_probe'
 together='exec_transfer exec_train exec_space'
 commands='cli_checkpoint cli_data'

@@ -78,8 +78,8 @@ static fs_status compute(cli *c, const cli_plan *p, const cli_served *served)
     exec_result result;
     cli_mailbox box;
     const hw_device *figures;
-    FS_TRY(exec_world_agree(
-        c->world, cli_figures_of(c, p->cluster, &figures), &c->err));
+    FS_TRY(exec_world_agree(c->world, cli_figures_of(c, p->cluster, &figures),
+                            &c->err));
     FS_TRY(exec_world_agree(
         c->world, cli_mailbox_join(served, c->arena, &c->err, &box), &c->err));
     const exec_data data = cli_mailbox_data(&box);
@@ -152,10 +152,10 @@ static bool idle(void *ctx)
 
 /* Also where one JSON object is all that goes to stdout: the port may have been
  * chosen here. */
-static void up(void *ctx)
+static void up(void *ctx, const exec_records *records)
 {
     server *s = ctx;
-    cli_batches_up(s->batches);
+    cli_batches_up(s->batches, records);
     cli_say(s->c, "serving %s on http://%s (batches of %lld)\n", s->served.name,
             s->address, (long long)s->served.batch);
     fflush(stdout);
