@@ -170,7 +170,7 @@ static void measure(exec_world *world, const job *j, double ms, int64_t steps)
     const double late_s = world->size > 1 ? message_late_s(world, ms)
                                           : result.step_median_s - 1e-3 * ms;
     printf("%d %.6f %.6f %.6f %.6f\n", world->rank, wall_s, used_s, late_s,
-           (double)world->parker.wake_ns * 1e-9);
+           (double)exec_world_bell(world)->parker.wake_ns * 1e-9);
     fflush(stdout);
 }
 

@@ -188,7 +188,7 @@ static bool await_job(exec_world *world, const exec_job *job)
     const int64_t long_ns = INT64_C(60000000000);
     while (atomic_load_explicit(&job->state, memory_order_acquire) ==
            EXEC_JOB_OPEN)
-        if (!exec_parker_sleep(&world->parker, long_ns))
+        if (!exec_parker_sleep(&exec_world_bell(world)->parker, long_ns))
             return false;
     return true;
 }

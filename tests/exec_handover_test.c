@@ -189,6 +189,92 @@ static void send_both_ways(void *ctx)
     exec_world_threads(2, exchange, ctx, &err);
 }
 
+/* ---- ranks that sleep until they are called ---- */
+
+void __real_exec_idle_wait(exec_world *world, exec_idle *idle);
+
+/* As a rank waits whose last waits were long, so that it does not spin. */
+static void sleep_until(exec_world *world, exec_request *request,
+                        exec_cause cause)
+{
+    enum { MANY = 1000 };
+    exec_idle idle = {.called = true};
+    int index;
+    idle.wants.from[cause] = exec_bell_bit(1 - world->rank);
+    world->long_waits = MANY;
+    while (world->link->poll(world, 1, request, &index) == 0) {
+        idle.rung = false; /* who was called for nothing would nap */
+        __real_exec_idle_wait(world, &idle);
+    }
+    exec_idle_end(world, &idle);
+}
+
+static void poll_until(exec_world *world, exec_request *request)
+{
+    int index;
+    while (world->link->poll(world, 1, request, &index) == 0)
+        sched_yield();
+}
+
+/* Two ranks in turn; the second one sleeps until the first has sent. */
+static void hear(exec_world *world, void *ctx)
+{
+    int32_t value = 0;
+    exec_request request;
+    (void)ctx;
+    for (int32_t i = 1; i <= MESSAGES; i++) {
+        if (world->rank == 0) {
+            value = i;
+            exec_send_bytes(world, &value, sizeof value, 1, 1, &request);
+            poll_until(world, &request);
+            exec_recv_bytes(world, &value, sizeof value, 1, 1, &request);
+            poll_until(world, &request);
+        } else {
+            exec_recv_bytes(world, &value, sizeof value, 0, 1, &request);
+            sleep_until(world, &request, EXEC_SENT);
+            value *= 3;
+            exec_send_bytes(world, &value, sizeof value, 0, 1, &request);
+            poll_until(world, &request);
+        }
+        if (value != 3 * i)
+            interleave_fail("message %d is %d", (int)i, (int)value);
+    }
+}
+
+/* The second one sleeps until the first has taken what it sends. */
+static void tell(exec_world *world, void *ctx)
+{
+    int32_t value = 0;
+    exec_request request;
+    (void)ctx;
+    for (int32_t i = 1; i <= MESSAGES; i++) {
+        if (world->rank == 0) {
+            exec_recv_bytes(world, &value, sizeof value, 1, 1, &request);
+            poll_until(world, &request);
+        } else {
+            value = i;
+            exec_send_bytes(world, &value, sizeof value, 0, 1, &request);
+            sleep_until(world, &request, EXEC_TOOK);
+        }
+        if (value != i)
+            interleave_fail("message %d is %d", (int)i, (int)value);
+    }
+}
+
+static void sleep_for_sent(void *ctx)
+{
+    fs_err err = {0};
+    (void)ctx;
+    exec_world_threads(2, hear, NULL, &err);
+}
+
+static void sleep_for_taken(void *ctx)
+{
+    fs_err err = {0};
+    (void)ctx;
+    exec_world_threads(2, tell, NULL, &err);
+}
+
 /* ---- all interleavings ---- */
 
 typedef struct found {
@@ -241,5 +327,7 @@ int main(void)
     else
         tap_skip("no memory file", "reading ahead");
     check("messages both ways", send_both_ways, 2);
+    check("a rank that sleeps until one is sent", sleep_for_sent, 1);
+    check("a rank that sleeps until one is taken", sleep_for_taken, 1);
     return tap_done();
 }

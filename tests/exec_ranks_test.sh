@@ -41,4 +41,10 @@ done
 for ranks in 2 4 8; do
     run_job $ranks exec_equal_test
 done
+# Calls that come before what they tell of, messages in parts.
+run_job 2 exec_bell_test
+export OMPI_MCA_btl_vader_single_copy_mechanism=none
+run_job 2 exec_bell_test
+export OMPI_MCA_btl=tcp,self
+run_job 2 exec_bell_test
 echo "1..$count"

@@ -103,8 +103,9 @@ void interleave_look(const void *at, size_t bytes, bool writes);
 void interleave_link(exec_world *world);
 /* All that was sent has arrived, or the run fails. */
 void interleave_link_end(void);
-/* Something is on its way or has arrived unseen. */
+/* Something is on its way or has arrived unseen; by this rank. */
 bool interleave_in_flight(void);
+bool interleave_awaits_look(int32_t rank);
 
 /* ---- registers: interleave_credit.c ---- */
 /* Forgets the ranks of the run before. */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_HIDDEN = 3, KEPT_BYTES = 4096 };
+enum { MOST_HIDDEN = 3, KEPT_BYTES = 4096, MOST_RANKS = 64 };
 
 typedef struct side {
     bool posted, seen; /* seen done */
@@ -55,12 +55,27 @@ typedef struct end {
 static struct {
     message *waiting; /* for an end, in the order of posting */
     int64_t flying;   /* ends that need only be looked at */
+    int64_t flying_of[MOST_RANKS];
     group *groups;
 } hub;
 
 bool interleave_in_flight(void)
 {
     return hub.flying > 0;
+}
+
+bool interleave_awaits_look(int32_t rank)
+{
+    return hub.flying_of[rank] > 0;
+}
+
+/* Of transfers alone: what else is sent, a rank need not look at soon. */
+static void fly(const message *m, int32_t rank, int64_t ends)
+{
+    FS_ASSERT(rank < MOST_RANKS);
+    hub.flying += ends;
+    if (m && m->tag < EXEC_TAG_LOSS)
+        hub.flying_of[rank] += ends;
 }
 
 static void *zeroes(size_t n, size_t size)
@@ -133,7 +148,8 @@ static message *find_message(int32_t from, int32_t to, int32_t tag, bool sends)
     }
     if (m) {
         *at = m->next;
-        hub.flying += m->kept ? 1 : 2;
+        fly(m, m->from, !m->kept);
+        fly(m, m->to, 1);
         return m;
     }
     m = *at = zeroes(1, sizeof *m);
@@ -154,7 +170,7 @@ static void keep(message *m)
         return;
     m->kept = zeroes(1, (size_t)to.run);
     exec_part_copy(&m->sender.part, m->sender.base, &to, m->kept);
-    hub.flying++;
+    fly(m, m->from, 1);
 }
 
 static char *image_of(const side *s)
@@ -299,8 +315,10 @@ static void all_reduce(exec_world *world, const struct exec_group *of,
         e->member++;
     e->reduction = next_reduction(e->group, e->member);
     e->reduction->part[e->member] = *part;
-    if (++e->reduction->posted == e->group->n)
-        hub.flying += e->group->n;
+    const int32_t n = e->group->n;
+    const bool all_there = ++e->reduction->posted == n;
+    for (int32_t i = 0; i < n && all_there; i++)
+        fly(NULL, e->group->rank[i], 1);
     interleave_work();
 }
 
@@ -333,16 +351,15 @@ static bool look_at_reduction(end *e)
 static int poll(exec_world *world, int n, exec_request *request, int *index)
 {
     int done = 0;
-    (void)world;
     interleave_point();
     for (int i = 0; i < n; i++) {
         end *e = (end *)(void *)request[i].post;
         if (!e || !(e->message ? look_at_message(e) : look_at_reduction(e)))
             continue;
+        fly(e->message, world->rank, -1);
         if (e->message)
             drop_message(e->message);
         free(e);
-        hub.flying--;
         interleave_work();
         request[i].post = NULL;
         index[done++] = i;

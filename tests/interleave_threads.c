@@ -40,6 +40,7 @@ typedef struct thread {
     int32_t spent; /* all in all so many */
     int32_t quiet; /* empty rounds in a row in which nothing was new */
     int64_t seen;  /* of `work`, by then */
+    int32_t rank;  /* that sleeps until it is called, + 1 */
     const char *waits_in;
 } thread;
 
@@ -196,6 +197,10 @@ static void wait_for_time(void)
     for (int32_t i = 0; i < is.n; i++)
         if (!is.all[i].over && is.all[i].timed && is.all[i].until_ns < first)
             first = is.all[i].until_ns;
+    for (int32_t i = 0; i < is.n; i++)
+        if (is.all[i].rank > 0 && interleave_awaits_look(is.all[i].rank - 1))
+            interleave_fail("rank %d is not called: a message is there",
+                            (int)is.all[i].rank - 1);
     if (first < INT64_MAX) {
         is.now_ns = first;
         return;
@@ -459,16 +464,31 @@ WRAP(void, fs_ticker_tune, fs_ticker *t)
         __real_fs_ticker_tune(t);
 }
 
+/* Who is called sleeps as ever, but does not spin before. */
+void __real_exec_idle_wait(exec_world *world, exec_idle *idle);
+static void sleep_for_call(thread *t, exec_world *world, exec_idle *idle)
+{
+    enum { MANY = 1000 };
+    t->rank = world->rank + 1;
+    world->long_waits = MANY;
+    __real_exec_idle_wait(world, idle);
+    t->rank = 0;
+}
+
 static bool has_worked(void *at)
 {
     return is.work != ((const thread *)at)->seen;
 }
 
-WRAP(void, exec_idle_wait, const exec_world *world, exec_idle *idle)
+WRAP(void, exec_idle_wait, exec_world *world, exec_idle *idle)
 {
     thread *t = &is.all[is.self];
     if (!is.how) {
         __real_exec_idle_wait(world, idle);
+        return;
+    }
+    if (idle->called && !idle->rung) {
+        sleep_for_call(t, world, idle);
         return;
     }
     idle->rounds++;

@@ -4,8 +4,8 @@
 # failure, what tests/tsan.supp leaves out is counted.
 : "${FS_SRCDIR:?}" "${FS_BUILDDIR:?}" "${MAKE:=make}" "${MPIRUN:=mpirun}"
 dir=$FS_BUILDDIR/tsan
-alone='exec_act exec_data exec_recorder exec_checkpoint exec_equal exec_train
-exec_probe exec_endless'
+alone='exec_act exec_bell exec_data exec_recorder exec_checkpoint exec_equal
+exec_train exec_probe exec_endless'
 together='exec_transfer exec_train exec_space'
 commands='cli_checkpoint cli_data cli_supervise'
 bad=0

@@ -371,10 +371,11 @@ double cli_batches_quantile(const cli_batches_counts *counts, double q)
     return n ? counts->latency_s[at < 0 ? 0 : at] : (double)NAN;
 }
 
-void cli_batches_up(cli_batches *b)
+void cli_batches_up(cli_batches *b, const exec_records *records)
 {
     pthread_mutex_lock(&b->lock);
     b->up = true;
+    b->box->records = records;
     pthread_mutex_unlock(&b->lock);
     cli_mailbox_ring(b->box);
 }
@@ -383,6 +384,7 @@ void cli_batches_down(cli_batches *b, const char *cause, bool for_good)
 {
     pthread_mutex_lock(&b->lock);
     b->up = false;
+    b->box->records = NULL;
     b->cause = fs_strdup(b->arena, cause);
     if (for_good)
         b->state = CLI_FAILED;

@@ -72,7 +72,7 @@ void cli_batches_count(cli_batches *batches, cli_batches_counts *out);
 double cli_batches_quantile(const cli_batches_counts *counts, double q);
 
 /* Ranks are at their steps, and wait for batches. */
-void cli_batches_up(cli_batches *batches);
+void cli_batches_up(cli_batches *batches, const exec_records *records);
 /* They are gone: requests on their way are done, with this cause. Those in the
  * queue wait for the ranks' coming up again; `for_good`: they are done too.
  * Returns when that is so. */

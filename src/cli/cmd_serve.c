@@ -128,10 +128,10 @@ static bool idle(void *ctx)
 
 /* Also where one JSON object is all that goes to stdout: the port may have been
  * chosen here. */
-static void up(void *ctx)
+static void up(void *ctx, const exec_records *records)
 {
     server *s = ctx;
-    cli_batches_up(s->batches);
+    cli_batches_up(s->batches, records);
     cli_say(s->c, "serving %s on http://%s (batches of %lld)\n", s->served.name,
             s->address, (long long)s->served.batch);
     fflush(stdout);

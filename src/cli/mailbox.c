@@ -140,10 +140,18 @@ void *cli_mailbox_input(const cli_mailbox *box, int64_t batch, int32_t input)
     return slot(box, batch) + box->in_at[input];
 }
 
+/* Ranks sleep until there is a batch for them. */
+static void call_ranks(const cli_mailbox *box)
+{
+    if (box->records)
+        exec_records_ring(box->records);
+}
+
 void cli_mailbox_depart(cli_mailbox *box, int64_t batch)
 {
     atomic_store(&box->head->missing[batch % box->n_slots], box->served->parts);
     atomic_store(&box->head->departed, batch + 1);
+    call_ranks(box);
 }
 
 bool cli_mailbox_is_back(const cli_mailbox *box, int64_t batch)
@@ -160,6 +168,7 @@ const void *cli_mailbox_output(const cli_mailbox *box, int64_t batch,
 void cli_mailbox_end(cli_mailbox *box)
 {
     atomic_store(&box->head->over, true);
+    call_ranks(box);
 }
 
 void cli_mailbox_clear(cli_mailbox *box)
@@ -257,8 +266,11 @@ static fs_status fill(void *ctx, const char *name, int64_t sample,
 
 exec_data cli_mailbox_data(cli_mailbox *box)
 {
-    return (exec_data){
-        .ctx = box, .fill = fill, .come = has_come, .over = is_over};
+    return (exec_data){.ctx = box,
+                       .fill = fill,
+                       .come = has_come,
+                       .over = is_over,
+                       .rings = true};
 }
 
 static fs_status take(void *ctx, int32_t output, int64_t step,

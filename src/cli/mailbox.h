@@ -9,6 +9,7 @@
 
 #include "cli/served.h"
 #include "exec/exec.h"
+#include "exec/recorder.h"
 
 typedef struct cli_mailbox {
     const cli_served *served;
@@ -19,6 +20,7 @@ typedef struct cli_mailbox {
     int64_t *in_at, *out_at;   /* [n_in], [n_out] in a slot */
     int file;
     char path[64]; /* for FS_MAILBOX: open as long as this process lives */
+    const exec_records *records; /* of the ranks, while they are up; NULL */
 } cli_mailbox;
 
 /* ---- of who answers; one thread at a time but cli_mailbox_ring ---- */

@@ -52,7 +52,7 @@ static bool look(void *ctx)
     tell_restart(s);
     if (s->service && !s->up && cli_watch_runs(&s->watch)) {
         s->up = true;
-        s->service->up(s->service->ctx);
+        s->service->up(s->service->ctx, &s->watch.records);
     }
     return well;
 }

@@ -10,8 +10,9 @@
 /* What a job is for that goes on until it is told to end. */
 typedef struct cli_service {
     void *ctx;
-    cli_watch_idle *idle;  /* of its ranks, while they run */
-    void (*up)(void *ctx); /* all ranks are at their steps */
+    cli_watch_idle *idle; /* of its ranks, while they run */
+    /* All ranks are at their steps, and have these records. */
+    void (*up)(void *ctx, const exec_records *records);
     /* They have ended, of this; they may be started again. */
     void (*down)(void *ctx, const char *cause);
     /* INT, TERM or HUP; true: ranks will end by themselves. */

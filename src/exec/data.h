@@ -39,6 +39,7 @@ typedef struct exec_data {
      * rank that waits goes on asking. NULL: all steps have come. */
     bool (*come)(void *ctx, int64_t sample);
     bool (*over)(void *ctx);
+    bool rings; /* exec_records_ring is called when either has turned true */
     void (*close)(void *ctx);
     uint64_t digest;  /* of what decides the values: ranks compare it */
     const char *note; /* what the user should know of it, in the arena; NULL */

@@ -75,6 +75,14 @@ extern const exec_link exec_link_mpi, exec_link_local;
 /* Frees the groups; before MPI ends. */
 void exec_link_leave(struct exec_world *world);
 
+/* A message's sending and asking for it, and a call of who may wait for that.
+ */
+void exec_link_send(struct exec_world *world, const void *base,
+                    const exec_layout *layout, int32_t peer, int tag,
+                    exec_request *request);
+void exec_link_recv(struct exec_world *world, void *base,
+                    const exec_layout *layout, int32_t peer, int tag,
+                    exec_request *request);
 /* Flat bytes from their base on. */
 exec_layout exec_layout_flat(struct exec_world *world, int64_t bytes);
 void exec_send_bytes(struct exec_world *world, const void *from, int64_t bytes,

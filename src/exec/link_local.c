@@ -31,7 +31,8 @@ struct exec_hub {
     int32_t n;
     mailbox *boxes;
     pthread_barrier_t meeting;
-    void **shown; /* [n] what each rank brings to a meeting */
+    void **shown;             /* [n] what each rank brings to a meeting */
+    exec_bell *bell, **bells; /* [n] */
 };
 
 /* ---- messages ---- */
@@ -193,10 +194,14 @@ static void open_hub(struct exec_hub *hub, int32_t n)
     hub->n = n;
     hub->boxes = calloc((size_t)n, sizeof *hub->boxes);
     hub->shown = calloc((size_t)n, sizeof *hub->shown);
-    FS_ASSERT(hub->boxes && hub->shown);
+    hub->bell = calloc((size_t)n, sizeof *hub->bell);
+    hub->bells = calloc((size_t)n, sizeof *hub->bells);
+    FS_ASSERT(hub->boxes && hub->shown && hub->bell && hub->bells);
     pthread_barrier_init(&hub->meeting, NULL, (unsigned)n);
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++) {
         pthread_mutex_init(&hub->boxes[i].lock, NULL);
+        hub->bells[i] = &hub->bell[i];
+    }
 }
 
 static void close_hub(struct exec_hub *hub)
@@ -206,6 +211,8 @@ static void close_hub(struct exec_hub *hub)
     pthread_barrier_destroy(&hub->meeting);
     free(hub->boxes);
     free(hub->shown);
+    free(hub->bell);
+    free(hub->bells);
 }
 
 fs_status exec_world_threads(int32_t n, exec_thread_fn *run, void *ctx,
@@ -224,7 +231,8 @@ fs_status exec_world_threads(int32_t n, exec_thread_fn *run, void *ctx,
                       .on_host = n,
                       .cores = exec_usable_cores(),
                       .link = &exec_link_local,
-                      .hub = &hub},
+                      .hub = &hub,
+                      .bells = hub.bells},
             .run = run,
             .ctx = ctx,
         };

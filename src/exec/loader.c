@@ -37,7 +37,7 @@ exec_loader *exec_loader_create(exec_world *world, const exec_data *data,
     exec_loader *loader =
         exec_world_alloc(world, 1, sizeof *loader, "the loader");
     loader->data = data;
-    loader->poller = &world->parker;
+    loader->poller = &exec_world_bell(world)->parker;
     loader->spins = 2 * world->on_host <= world->cores;
     loader->room = 1;
     while ((int32_t)loader->room < jobs)

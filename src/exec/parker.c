@@ -9,6 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
+static int call_of(const exec_parker *parker, int call)
+{
+    return parker->shared ? call : call | FUTEX_PRIVATE_FLAG;
+}
+
 void exec_parker_wake(exec_parker *parker)
 {
     /* What was put there, then the look: the other arms, then looks. */
@@ -17,7 +22,14 @@ void exec_parker_wake(exec_parker *parker)
         return;
     atomic_store(&parker->woken_ns, fs_now_ns());
     if (atomic_exchange(&parker->armed, 0) != 0)
-        syscall(SYS_futex, &parker->armed, FUTEX_WAKE_PRIVATE, 1, NULL);
+        syscall(SYS_futex, &parker->armed, call_of(parker, FUTEX_WAKE), 1,
+                NULL);
+}
+
+void exec_parker_arm(exec_parker *parker)
+{
+    atomic_store_explicit(&parker->armed, 1, memory_order_release);
+    atomic_thread_fence(memory_order_seq_cst); /* then the look */
 }
 
 /* Goes to the middle of them: some are held up by the host for long. */
@@ -41,7 +53,8 @@ bool exec_parker_sleep(exec_parker *parker, int64_t most_ns)
         return true;
     }
     const int64_t begin_ns = fs_now_ns();
-    if (syscall(SYS_futex, &parker->armed, FUTEX_WAIT_PRIVATE, 1, &most) == 0)
+    if (syscall(SYS_futex, &parker->armed, call_of(parker, FUTEX_WAIT), 1,
+                &most) == 0)
         note_wake(parker, fs_now_ns() - atomic_load(&parker->woken_ns));
     else if (errno == ETIMEDOUT)
         note_wake(parker, fs_now_ns() - begin_ns - most_ns);

@@ -37,10 +37,9 @@ static exec_record *record_at(char *at, int32_t rank)
 
 /* ---- of a rank ---- */
 
-/* The supervisor's file; -1: there is none, or it stands on another host. */
-static int open_shared(int32_t rank, size_t *bytes)
+/* -1: there is none at that path, or one of another host, or for fewer. */
+static int open_shared(const char *path, int32_t n, size_t *bytes)
 {
-    const char *path = getenv("FS_RECORDS");
     exec_job_record job = {0};
     char host[sizeof job.host] = "";
     gethostname(host, sizeof host - 1);
@@ -49,7 +48,7 @@ static int open_shared(int32_t rank, size_t *bytes)
         return -1;
     if (pread(file, &job, sizeof job, 0) != (ssize_t)sizeof job ||
         job.magic != EXEC_RECORD_MAGIC ||
-        strncmp(job.host, host, sizeof host) != 0 || rank >= job.n_ranks) {
+        strncmp(job.host, host, sizeof host) != 0 || n > job.n_ranks) {
         close(file);
         return -1;
     }
@@ -60,7 +59,7 @@ static int open_shared(int32_t rank, size_t *bytes)
 fs_status exec_recorder_open(int32_t rank, fs_err *err, exec_recorder *out)
 {
     size_t bytes = job_bytes(1);
-    int file = open_shared(rank, &bytes);
+    int file = open_shared(getenv("FS_RECORDS"), rank + 1, &bytes);
     void *at =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE,
              file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
@@ -143,12 +142,27 @@ fs_status exec_records_create(int32_t n, fs_err *err, exec_records *out)
     return FS_OK;
 }
 
+bool exec_records_open(const char *path, int32_t n, exec_records *out)
+{
+    size_t bytes = 0;
+    const int file = open_shared(path, n, &bytes);
+    if (file < 0)
+        return false;
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (at == MAP_FAILED)
+        return false;
+    *out = (exec_records){.n = n, .file = -1, .at = at, .bytes = bytes};
+    return true;
+}
+
 void exec_records_close(exec_records *records)
 {
     if (!records->at)
         return;
     munmap(records->at, records->bytes);
-    close(records->file);
+    if (records->file >= 0)
+        close(records->file);
     *records = (exec_records){.file = -1};
 }
 
@@ -172,4 +186,11 @@ void exec_records_clear(exec_records *records)
     if (fallocate(records->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   first, (off_t)records->bytes - first) != 0)
         memset(records->at + first, 0, records->bytes - (size_t)first);
+}
+
+void exec_records_ring(const exec_records *records)
+{
+    for (int32_t r = 0; r < records->n; r++)
+        exec_bell_ring(&exec_records_at(records, r)->bell, EXEC_CAME,
+                       UINT64_MAX);
 }

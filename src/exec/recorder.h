@@ -10,6 +10,7 @@
 #define FS_EXEC_RECORDER_H
 
 #include "base/status.h"
+#include "exec/bell.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -88,6 +89,7 @@ typedef struct exec_record {
     int64_t compute_ns;   /* in kernels, own time */
     int64_t begun_ns, arena_bytes;
     _Atomic int64_t saving_ns; /* since when a checkpoint is written; 0: none */
+    _Alignas(64) exec_bell bell; /* where it sleeps */
     char cause[1024];
     exec_now now[EXEC_RECORD_STREAMS];
     exec_event ring[EXEC_RECORD_EVENTS];
@@ -132,11 +134,16 @@ typedef struct exec_records {
     size_t bytes;
 } exec_records;
 fs_status exec_records_create(int32_t n, fs_err *err, exec_records *out);
+/* What another process of this host made for at least so many ranks; false:
+ * not of this host. */
+bool exec_records_open(const char *path, int32_t n, exec_records *out);
 void exec_records_close(exec_records *records);
 /* What has fired in another job that this one goes on with. */
 void exec_records_inherit(exec_records *records, const exec_records *from);
 exec_record *exec_records_at(const exec_records *records, int32_t rank);
 /* Before ranks are started again: nothing of the last ones, but for marks. */
 void exec_records_clear(exec_records *records);
+/* A step of what they wait for has come, or the end. */
+void exec_records_ring(const exec_records *records);
 
 #endif

@@ -673,14 +673,37 @@ static void begin(exec_rank *rank)
     begin_record(rank);
 }
 
-/* Loads and checkpoints call; what other ranks do has to be looked for, and
- * requests that a step is made of. A verdict may be some ms late. */
+/* Who is to ring; false: not all that it waits for can. Loads and checkpoints
+ * do. */
+static bool list_wants(const exec_rank *rank, exec_wants *wants)
+{
+    const exec_data *data = rank->data;
+    bool called =
+        !data->come || (data->rings && rank->world->recorder.supervised);
+    for (int32_t s = 0; s < rank->role->n_streams && rank->moving; s++) {
+        const plan_cursor *c = &rank->actors->cursor[s];
+        const exec_task *t = c->busy ? &rank->tasks[c->task] : NULL;
+        if (t && t->transfer && !rank->flight[s].landed)
+            called &= exec_transfer_wants(t->transfer, wants);
+    }
+    if (data->come && (rank->loading || rank->world->rank == rank->judge_rank))
+        wants->from[EXEC_CAME] = UINT64_MAX;
+    if (rank->tells && rank->loss_rank > 0)
+        wants->from[EXEC_SENT] |= exec_bell_bit(rank->loss_rank);
+    if (rank->stopping == EXEC_WATCHING)
+        wants->from[EXEC_SENT] |= exec_bell_bit(rank->judge_rank);
+    return called;
+}
+
+/* What other ranks do about an early end is looked for; that there is one may
+ * be heard some ms late. */
 static void wait(exec_rank *rank, exec_idle *idle)
 {
     idle->at_once = rank->data->come != NULL;
-    idle->called = rank->moving == 0 && !rank->data->come &&
-                   (rank->stopping == EXEC_SETTLED ||
-                    rank->stopping == EXEC_WATCHING);
+    idle->wants = (exec_wants){0};
+    idle->called =
+        list_wants(rank, &idle->wants) &&
+        (rank->stopping == EXEC_SETTLED || rank->stopping == EXEC_WATCHING);
     exec_idle_wait(rank->world, idle);
 }
 
@@ -700,15 +723,17 @@ void exec_rank_run(exec_rank *rank)
             exec_rank_tell_losses(rank);
         /* A verdict is looked for while waiting: a rank that holds makes its
          * peers wait. */
-        if (rank->world->rank == rank->judge_rank || idle.rounds % 16 == 15)
+        if (rank->world->rank == rank->judge_rank || idle.rung ||
+            idle.rounds % 16 == 15)
             exec_rank_poll_stop(rank);
-        if (moved)
-            idle.rounds = 0;
-        else
+        if (!moved)
             wait(rank, &idle);
+        else if (idle.rounds > 0)
+            exec_idle_end(rank->world, &idle);
         /* Who completed something has just looked at the clock. */
         watch(rank, rank->last_move_ns == before_ns ? fs_ticker_ns(&rank->clock)
                                                     : rank->last_move_ns);
     }
+    exec_idle_end(rank->world, &idle);
     exec_recorder_state(&rank->world->recorder, EXEC_ENDING);
 }

@@ -368,7 +368,7 @@ static void *run_saver(void *ctx)
             if (!atomic_load(&s->failed))
                 do_job(s, &s->ring[at & (s->room - 1)]);
             atomic_store(&s->head_at, at + 1);
-            exec_parker_wake(&s->rank->world->parker);
+            exec_parker_wake(&exec_world_bell(s->rank->world)->parker);
         } else {
             wait_for_job(s);
         }

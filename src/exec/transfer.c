@@ -1,6 +1,7 @@
 #include "config.h"
 #include "exec/transfer.h"
 
+#include "base/clock.h"
 #include "exec/messages.h"
 
 #include <stdlib.h>
@@ -43,6 +44,9 @@ struct exec_transfer {
     exec_request *request;
     int32_t *of;
     int *index;
+    /* Others wait for messages that are under way: since when, and when they
+     * are rung again. */
+    int64_t unsure_ns, again_ns;
 };
 
 /* ---- preparing ---- */
@@ -358,9 +362,8 @@ static bool post_sends(exec_transfer *t)
         const exec_send *send = &t->m.sends.at[t->posted];
         if (send->after > t->done)
             break;
-        t->world->link->send(t->world, send->made ? t->out : t->in,
-                             &send->layout, send->rank, t->tag,
-                             next_request(t, -1 - t->posted));
+        exec_link_send(t->world, send->made ? t->out : t->in, &send->layout,
+                       send->rank, t->tag, next_request(t, -1 - t->posted));
         t->posted++;
     }
     return t->posted > before;
@@ -380,8 +383,8 @@ static bool ask(exec_transfer *t, int32_t i)
     if (!waits_in_slot(t, take)) {
         if (take->after > t->given)
             return false;
-        t->world->link->recv(t->world, t->out, &take->layout, take->rank,
-                             t->tag, next_request(t, i));
+        exec_link_recv(t->world, t->out, &take->layout, take->rank, t->tag,
+                       next_request(t, i));
         return true;
     }
     if (t->slots_asked - t->slots_done == t->n_slots)
@@ -481,6 +484,63 @@ static void drop_done(exec_transfer *t)
     t->n_open = n;
 }
 
+/* The other end of a request, and what has happened there when it goes on. */
+static int32_t peer_of(const exec_transfer *t, int32_t of)
+{
+    return of >= 0 ? t->m.takes.at[of].rank : t->m.sends.at[-1 - of].rank;
+}
+
+static exec_cause cause_here(int32_t of)
+{
+    return of >= 0 ? EXEC_TOOK : EXEC_SENT;
+}
+
+static exec_cause cause_there(int32_t of)
+{
+    return of >= 0 ? EXEC_SENT : EXEC_TOOK;
+}
+
+static bool is_awaited(const exec_transfer *t, int32_t of)
+{
+    const exec_bell *bell = exec_bell_of(t->world, peer_of(t, of));
+    return bell && exec_bell_awaits(bell, cause_here(of),
+                                    exec_bell_bit(t->world->rank));
+}
+
+/* MPI may have answered a message in this look, of which it does not tell, and
+ * who sleeps has to go on with it: a large message is sent in parts. Mostly
+ * there is nobody who sleeps so. Or it waits for another message, so that it is
+ * called more and more seldom. */
+static void ring_those_who_wait(exec_transfer *t)
+{
+    enum { LEAST_NS = 20000, SHARE = 8 };
+    int32_t first = 0;
+    while (first < t->n_open && !is_awaited(t, t->of[first]))
+        first++;
+    if (first == t->n_open)
+        return;
+    const int64_t now = fs_now_ns();
+    if (t->unsure_ns == 0)
+        t->unsure_ns = now;
+    if (now < t->again_ns)
+        return;
+    const int64_t pause_ns = (now - t->unsure_ns) / SHARE;
+    t->again_ns = now + (pause_ns > LEAST_NS ? pause_ns : LEAST_NS);
+    for (int32_t i = first; i < t->n_open; i++)
+        exec_ring(t->world, peer_of(t, t->of[i]), cause_here(t->of[i]));
+}
+
+bool exec_transfer_wants(const exec_transfer *t, exec_wants *wants)
+{
+    bool called = !t->group;
+    for (int32_t i = 0; i < t->n_open && !t->group; i++) {
+        const int32_t peer = peer_of(t, t->of[i]);
+        wants->from[cause_there(t->of[i])] |= exec_bell_bit(peer);
+        called &= exec_bell_of(t->world, peer) != NULL;
+    }
+    return called;
+}
+
 static void test_requests(exec_transfer *t, bool *moved)
 {
     if (t->n_open == 0)
@@ -490,9 +550,12 @@ static void test_requests(exec_transfer *t, bool *moved)
     if (n == 0)
         return;
     *moved = true;
+    t->unsure_ns = t->again_ns = 0;
     for (int i = 0; i < n; i++) {
         const int32_t of = t->of[t->index[i]];
         *(of >= 0 ? &t->arrived[of] : &t->sent[-1 - of]) = true;
+        if (!t->group)
+            exec_ring(t->world, peer_of(t, of), cause_here(of));
     }
     drop_done(t);
     while (t->given < t->posted && t->sent[t->given])
@@ -532,6 +595,7 @@ void exec_transfer_start(exec_transfer *t, const void *in, void *out,
     FS_ASSERT(t->n_slots > 0 || folds == 0);
     t->slots_asked = t->slots_done = t->n_open = 0;
     t->asked = t->done = t->posted = t->given = 0;
+    t->unsure_ns = t->again_ns = 0;
     memset(t->arrived, 0, (size_t)t->m.takes.n);
     memset(t->sent, 0, (size_t)t->m.sends.n);
     if (t->fills != IR_B)
@@ -547,8 +611,11 @@ bool exec_transfer_poll(exec_transfer *t, bool *moved)
 {
     test_requests(t, moved);
     go_on(t);
-    if (t->n_open > 0 || t->done < t->m.takes.n || t->posted < t->m.sends.n)
+    if (t->n_open > 0 || t->done < t->m.takes.n || t->posted < t->m.sends.n) {
+        if (t->world->bells && !t->group)
+            ring_those_who_wait(t);
         return false;
+    }
     *moved = true;
     t->busy = false;
     return true;

@@ -43,5 +43,8 @@ void exec_transfer_start(exec_transfer *transfer, const void *in, void *out,
                          void *scratch, int64_t scratch_bytes);
 /* Progresses; true when done. Sets *moved when something happened. */
 bool exec_transfer_poll(exec_transfer *transfer, bool *moved);
+/* Who is to ring for it, added to those; false: some of them cannot, or more is
+ * to be done than they know. */
+bool exec_transfer_wants(const exec_transfer *transfer, exec_wants *wants);
 
 #endif

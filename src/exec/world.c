@@ -92,11 +92,12 @@ static void find_hosts(exec_world *world)
                                  MPI_INFO_NULL, &host),
              "MPI_Comm_split_type");
     exec_mpi(world, MPI_Bcast(&first, 1, MPI_INT32_T, 0, host), "MPI_Bcast");
-    MPI_Comm_free(&host);
     exec_mpi(world,
              MPI_Allgather(&first, 1, MPI_INT32_T, world->host, 1, MPI_INT32_T,
                            world->comm),
              "MPI_Allgather");
+    exec_bells_open(world, host);
+    MPI_Comm_free(&host);
 }
 
 static fs_status join_mpi(exec_world *world, fs_err *err)
@@ -156,6 +157,8 @@ fs_status exec_world_open(fs_err *err, exec_world **out)
     fs_status status = open_record(world, err);
     if (status == FS_OK && exec_started_by_mpirun())
         status = join_mpi(world, err);
+    else if (status == FS_OK)
+        exec_bells_open(world, MPI_COMM_NULL);
     if (status != FS_OK) {
         exec_recorder_fail(&world->recorder, EXEC_START, err->text);
         close_record(world);
@@ -179,6 +182,7 @@ void exec_world_close(exec_world *world)
     free(world->host);
     if (world->finalize)
         MPI_Finalize();
+    exec_bells_close(world);
     close_record(world);
     free(world);
 }
@@ -280,6 +284,46 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Looks after it was armed, before it sleeps: one look at MPI brings in what
+ * has come, the next one finds it, and some links are looked at every eighth
+ * time alone. */
+enum { LOOKS = 8, LONG = 16 };
+
+/* Until it is rung or, for what nobody calls for, this time is over. */
+static void sleep_until_called(exec_world *world, exec_idle *idle,
+                               int64_t most_ns)
+{
+    exec_bell *bell = exec_world_bell(world);
+    if (idle->looks == 0)
+        exec_bell_arm(bell, &idle->wants);
+    if (idle->looks++ < LOOKS) {
+        exec_relax();
+        return;
+    }
+    const int64_t begin_ns = fs_now_ns();
+    const bool woken = exec_parker_sleep(&bell->parker, most_ns);
+    const int64_t now = fs_now_ns();
+    const bool was_long = now - begin_ns > LONG * bell->parker.wake_ns;
+    world->long_waits = was_long ? world->long_waits + !idle->slept : 0;
+    idle->slept = true;
+    idle->looks = woken ? 0 : LOOKS - 1;
+    if (woken && !idle->rung) {
+        idle->rung = true;
+        idle->since_ns = now;
+    }
+}
+
+/* The bell may come before the message (of TCP), and a message that MPI sends
+ * in several parts may want both ends more than once: it is looked for, as if
+ * nobody called. */
+static bool is_called(const exec_idle *idle)
+{
+    return idle->called && !idle->rung;
+}
+
+/* So long at most, for signs of life and for who was killed as it rang. */
+enum { CALLED_NS = 50000000 };
+
 /* A rank that waits on a shared core gives it up. A sleeper that wakes is let
  * in at once, where one that yields waits for a tick of the kernel (4 ms: a
  * whole forward pass) or, beside a foreign process, for far longer; but each
@@ -288,45 +332,52 @@ static int64_t least(int64_t a, int64_t b)
 static void wait_on_shared_core(exec_world *world, exec_idle *idle)
 {
     enum { YIELDS = 3, LEAST_NS = 10000, MOST_NS = 200000, SHARE = 2 };
-    const int64_t now = fs_now_ns();
     if (idle->rounds <= YIELDS) {
-        idle->since_ns = now;
+        idle->since_ns = fs_now_ns();
         sched_yield();
         return;
     }
-    const int64_t nap_ns = (now - idle->since_ns) / SHARE;
-    exec_parker_sleep(&world->parker,
-                      nap_ns < LEAST_NS ? LEAST_NS : least(nap_ns, MOST_NS));
+    if (is_called(idle)) {
+        sleep_until_called(world, idle, CALLED_NS);
+        return;
+    }
+    const int64_t nap_ns = (fs_now_ns() - idle->since_ns) / SHARE;
+    sleep_until_called(world, idle,
+                       nap_ns < LEAST_NS ? LEAST_NS : least(nap_ns, MOST_NS));
+}
+
+enum { LEAST_SPIN_NS = 10000, LONG_WAITS = 2 };
+
+/* As long as being woken takes, unless the last waits were far longer. */
+static int64_t spin_ns(exec_world *world, const exec_idle *idle)
+{
+    const int64_t wake_ns = exec_world_bell(world)->parker.wake_ns;
+    if (is_called(idle) && world->long_waits >= LONG_WAITS)
+        return 0;
+    return wake_ns > LEAST_SPIN_NS ? wake_ns : LEAST_SPIN_NS;
 }
 
 /* Nobody else computes on its core, so that it may spin as long as being woken
- * takes. Then it sleeps until it is called; what nobody calls for (messages) it
- * looks for after naps, once naps of this share of what it has waited are
- * longer than what being woken takes, and gives way to threads that read and
- * save before. A message is late by no more than this share. */
+ * takes. Then it sleeps until it is called; what nobody calls for (messages of
+ * other hosts) it looks for after naps, once naps of this share of what it has
+ * waited are longer than what being woken takes, and gives way to threads that
+ * read and save before. A message is late by no more than this share. */
 static void wait_on_own_core(exec_world *world, exec_idle *idle)
 {
-    enum {
-        LEAST_NS = 10000,
-        MOST_NS = 2000000,
-        SOON_NS = 200000,
-        CALLED_NS = 5000000,
-        SHARE = 8
-    };
-    const int64_t now = fs_now_ns(), wake_ns = world->parker.wake_ns;
-    const int64_t spin_ns = wake_ns > LEAST_NS ? wake_ns : LEAST_NS;
+    enum { MOST_NS = 2000000, SOON_NS = 200000, SHARE = 8 };
+    const int64_t now = fs_now_ns(), spun_ns = spin_ns(world, idle);
     if (idle->rounds == 1)
         idle->since_ns = now;
     const int64_t waited_ns = now - idle->since_ns, nap_ns = waited_ns / SHARE;
-    if (waited_ns < spin_ns)
+    if (waited_ns < spun_ns)
         exec_relax();
-    else if (idle->called)
-        exec_parker_sleep(&world->parker, CALLED_NS);
-    else if (nap_ns < spin_ns)
+    else if (is_called(idle))
+        sleep_until_called(world, idle, CALLED_NS);
+    else if (nap_ns < spun_ns)
         sched_yield();
     else
-        exec_parker_sleep(&world->parker,
-                          least(nap_ns, idle->at_once ? SOON_NS : MOST_NS));
+        sleep_until_called(world, idle,
+                           least(nap_ns, idle->at_once ? SOON_NS : MOST_NS));
 }
 
 void exec_idle_wait(exec_world *world, exec_idle *idle)
@@ -336,4 +387,15 @@ void exec_idle_wait(exec_world *world, exec_idle *idle)
         wait_on_shared_core(world, idle);
     else
         wait_on_own_core(world, idle);
+}
+
+void exec_idle_end(exec_world *world, exec_idle *idle)
+{
+    if (idle->looks > 0)
+        exec_parker_disarm(&exec_world_bell(world)->parker);
+    if (!idle->slept)
+        world->long_waits = 0;
+    idle->rung = idle->slept = false;
+    idle->looks = 0;
+    idle->rounds = 0;
 }
