@@ -426,8 +426,9 @@ static void test_timing(void)
                        &step);
     plan_register loaded = {.tensor = x,
                             .sbp = s->sig[g->tensors.at[x].producer].out[0]};
+    int32_t first = 0;
     plan_task tasks[5] = {
-        {.kind = PLAN_LOAD, .node = g->tensors.at[x].producer},
+        {.kind = PLAN_LOAD, .node = g->tensors.at[x].producer, .out = &first},
         {.kind = PLAN_BOX, .tensor = x, .box = step},
         {.kind = PLAN_COMPUTE, .node = v},
         {.kind = PLAN_SEND, .tensor = x, .sbp = rows, .peer_sbp = rows},

@@ -37,7 +37,8 @@ typedef struct equal_case {
     const char *schedule;
     int32_t chunks; /* stages on each of those devices */
     bool overlap, unshared;
-    bool anew;    /* boxed copies may be freed and made again */
+    int64_t bucket_bytes; /* plan_lower_options */
+    bool anew;            /* boxed copies may be freed and made again */
     int32_t wild; /* percent of the nodes whose signature is any legal one */
     const bool *plain; /* [nodes] these have all B; NULL: none */
     bool planted;      /* a wrong result on purpose: see equal_run.c */
@@ -77,6 +78,7 @@ extern const char equal_any_set[];
     X(bound, "copies that other stages alone would read")                      \
     X(compress, "compressed gradients")                                        \
     X(overlap, "overlap")                                                      \
+    X(buckets, "collectives in buckets")                                       \
     X(adaptive, "Adam, AdamW, LAMB or Adagrad")                                \
     X(momentum, "momentum")                                                    \
     X(narrow_states, "optimizer states in bf16")                               \

@@ -155,6 +155,7 @@ equal_case equal_draw(uint64_t number)
     equal_case c = {.ranks = (int32_t)(number / EQUAL_RANKS_AT)};
     uint64_t seed = c.seed = fs_mix(number + 1);
     const int32_t wild[] = {5, 15, 40, 100};
+    const int64_t buckets[] = {0, 1, 200, 5000, 1 << 30};
     const int32_t models = (int32_t)(sizeof zoo_tiny / sizeof *zoo_tiny);
     if (chance(&seed, 33))
         c.model = zoo_tiny[fs_rand_below(&seed, models)];
@@ -179,6 +180,7 @@ equal_case equal_draw(uint64_t number)
     c.anew = chance(&seed, 50);
     c.wild = wild[fs_rand_below(&seed, 4)];
     c.narrow_states = chance(&seed, 60);
+    c.bucket_bytes = buckets[fs_rand_below(&seed, 5)];
     return c;
 }
 
@@ -229,10 +231,10 @@ void equal_print(const equal_case *c, const equal_verdict *v, FILE *to)
     fprintf(to, "#   %s%s, ranks %d, meshes ", ir_optimizer_name(c->optimizer),
             c->narrow_states ? " of bf16 states" : "", (int)c->ranks);
     print_meshes(c, to);
-    fprintf(to, ", %s of %d%s%s%s, %d nodes not all B\n", c->schedule,
-            (int)c->chunks, c->overlap ? ", overlap" : "",
+    fprintf(to, ", %s of %d%s%s%s, buckets of %lld, %d nodes not all B\n",
+            c->schedule, (int)c->chunks, c->overlap ? ", overlap" : "",
             c->anew ? ", anew" : "", c->unshared ? ", unshared" : "",
-            (int)v->n_wild);
+            (long long)c->bucket_bytes, (int)v->n_wild);
 }
 
 static void print_node(const ir_graph *g, const plan_strategy *s, int32_t v,

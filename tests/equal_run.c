@@ -168,13 +168,15 @@ static bool adapts(const equal_case *c)
     return c->optimizer != IR_SGD && c->optimizer != IR_MOMENTUM;
 }
 
-static fs_status run_job(const equal_case *c, const job *j, exec_world *world,
-                         int32_t ranks, running *out)
+/* `by`: all collectives; PLAN_ALGORITHMS: each by one that is drawn. */
+static fs_status run_job_by(const equal_case *c, const job *j,
+                            exec_world *world, int32_t ranks, plan_algorithm by,
+                            running *out)
 {
     fs_err err = {0};
     *out = (running){.graph = j->graph,
                      .job = j,
-                     .choice = choice_by(j->p, PLAN_ALGORITHMS, 7, j->arena),
+                     .choice = choice_by(j->p, by, 7, j->arena),
                      .arena = j->arena};
     if (!adapts(c))
         out->weights = list_weights(j->graph, j->arena, &out->n_weights);
@@ -185,11 +187,18 @@ static fs_status run_job(const equal_case *c, const job *j, exec_world *world,
     return out->status;
 }
 
+static fs_status run_job(const equal_case *c, const job *j, exec_world *world,
+                         int32_t ranks, running *out)
+{
+    return run_job_by(c, j, world, ranks, PLAN_ALGORITHMS, out);
+}
+
 static fs_status prepare(const equal_case *c, const plan_strategy *s,
                          int32_t ranks, fs_err *err, job *j)
 {
     plan_lower_options lower = plan_lower_defaults();
     lower.overlap = c->overlap;
+    lower.bucket_bytes = c->bucket_bytes;
     lower.share_memory = !c->unshared;
     return job_make_with(j, s, ranks, &lower, err);
 }
@@ -332,6 +341,48 @@ static void judge(const equal_case *c, job *alone, ir_graph *g,
         v->end = EQUAL_SHAKY;
 }
 
+/* ---- buckets ---- */
+
+static bool has_buckets(const plan *p)
+{
+    bool has = false;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        for (int32_t i = 0; i < p->roles[r].n_tasks; i++)
+            has |= p->roles[r].tasks[i].n_parts > 0;
+    return has;
+}
+
+static bool same_bits(const running *a, const running *b)
+{
+    bool same = memcmp(a->loss, b->loss, sizeof a->loss) == 0;
+    for (int32_t i = 0; i < b->n_weights && same; i++)
+        same = memcmp(a->value[i], b->value[i],
+                      (size_t)ir_shape_count(
+                          &b->graph->tensors.at[b->weights[i]].shape) *
+                          sizeof *b->value[i]) == 0;
+    return same;
+}
+
+/* Directly, who goes in a bucket is summed as who goes alone. */
+static void try_bits(const equal_case *c, const plan_strategy *s,
+                     const job *spread, equal_verdict *v)
+{
+    fs_err err = {0};
+    equal_case plain = *c;
+    job apart = {.graph = spread->graph, .arena = spread->arena};
+    running together, alone;
+    plain.bucket_bytes = 0;
+    if (prepare(&plain, s, c->ranks, &err, &apart) != FS_OK)
+        end_as(v, EQUAL_REFUSED, "without buckets: %s", err.text);
+    else if (run_job_by(c, spread, NULL, c->ranks, PLAN_BY_direct, &together) !=
+                 FS_OK ||
+             run_job_by(&plain, &apart, NULL, c->ranks, PLAN_BY_direct,
+                        &alone) != FS_OK)
+        end_as(v, EQUAL_FAULT, "%s%s", together.err.text, alone.err.text);
+    else if (!same_bits(&together, &alone))
+        end_as(v, EQUAL_DIFFERS, "buckets change bits");
+}
+
 /* The rest of a case whose graph is there. */
 static void try_graph(const equal_case *c, exec_world *world, ir_graph *g,
                       fs_arena *arena, equal_verdict *v)
@@ -358,12 +409,15 @@ static void try_graph(const equal_case *c, exec_world *world, ir_graph *g,
         end_as(v, EQUAL_FAULT, "one device: %s", one.err.text);
         return;
     }
+    note(v, EQUAL_HAS_buckets, has_buckets(spread.p));
     if (c->planted)
         plant(s, bound);
     if (run_job(c, &spread, world, c->ranks, &all) != FS_OK)
         end_as(v, EQUAL_FAULT, "%s", all.err.text);
     else if (!world || exec_world_rank(world) == 0)
         judge(c, &alone, g, &all, &one, v);
+    if (v->end == EQUAL_SAME && !world && !c->planted && has_buckets(spread.p))
+        try_bits(c, s, &spread, v);
 }
 
 void equal_try(const equal_case *c, exec_world *world, equal_verdict *out)

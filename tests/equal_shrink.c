@@ -166,6 +166,7 @@ static bool plainer_options(shrinking *s)
     WITHOUT(compress.kind, IR_COMPRESS_NONE);
     WITHOUT(narrow_states, false);
     WITHOUT(overlap, false);
+    WITHOUT(bucket_bytes, 0);
     WITHOUT(unshared, false);
     WITHOUT(anew, false);
     WITHOUT(rewritten, false);

@@ -208,6 +208,7 @@ static bool try_case(uint64_t number, tally *t)
     ir_graph *bound, *g = equal_graph(&c, &err, &features);
     plan_lower_options lower = plan_lower_defaults();
     lower.overlap = c.overlap;
+    lower.bucket_bytes = c.bucket_bytes;
     lower.share_memory = !c.unshared;
     plan_strategy *s = g ? equal_strategy(&c, g, arena, &err, &bound) : NULL;
     job alone = {.graph = g, .arena = arena};

@@ -583,8 +583,178 @@ static void test_algorithms(exec_world *world, uint64_t seed)
     }
 }
 
+/* ---- several tensors in one ---- */
+
+enum { MOST_PARTS = 6 };
+
+typedef struct bundle {
+    int32_t n;
+    trial part[MOST_PARTS];
+    plan_box_step box[MOST_PARTS], all;
+    int64_t in_at[MOST_PARTS], out_at[MOST_PARTS], in_bytes, out_bytes;
+} bundle;
+
+/* What all parts do on an axis; on axes that stay each lies as it likes. */
+static void draw_part(uint64_t *seed, const ir_mesh *mesh, plan_box_kind kind,
+                      uint32_t axes, ir_sbp_kind partial, trial *t)
+{
+    const ir_sbp summed = {.kind = (uint8_t)partial};
+    t->x.from_mesh = t->x.to_mesh = *mesh;
+    for (int32_t a = 0; a < mesh->n; a++) {
+        const ir_sbp cut = t->x.shape.rank > 0
+                               ? IR_SBP_S(fs_rand_below(seed, t->x.shape.rank))
+                               : IR_SBP_B;
+        const int64_t stays = fs_rand_below(seed, 3);
+        t->x.from.at[a] = t->x.to.at[a] = stays == 0   ? cut
+                                          : stays == 1 ? IR_SBP_B
+                                                       : summed;
+        if (!(axes >> a & 1))
+            continue;
+        t->x.from.at[a] = kind == PLAN_ALL_GATHER ? cut : summed;
+        t->x.to.at[a] = kind == PLAN_REDUCE_SCATTER ? cut : IR_SBP_B;
+    }
+}
+
+static bool make_part(const trial *t, plan_box_step *out)
+{
+    const ir_tensor tensor = {.dtype = t->dtype, .shape = t->x.shape};
+    return can_be(t) && plan_box_step_make(&tensor, &t->x.to_mesh, &t->x.from,
+                                           &t->x.to, out);
+}
+
+/* They lie in any order, some bytes apart. */
+static void place_parts(uint64_t *seed, bundle *b)
+{
+    enum { APART = 8 };
+    int64_t *const end[] = {&b->in_bytes, &b->out_bytes};
+    for (int side = 0; side < 2; side++) {
+        const int32_t first = (int32_t)fs_rand_below(seed, b->n);
+        *end[side] = 0;
+        for (int32_t i = 0; i < b->n; i++) {
+            const int32_t k = (first + i) % b->n;
+            const int64_t bytes =
+                fill_piece(&b->part[k], side == 0, 0, NULL, NULL);
+            *end[side] += APART * fs_rand_below(seed, 3);
+            (side ? b->out_at : b->in_at)[k] = *end[side];
+            *end[side] += (bytes + APART - 1) / APART * APART;
+        }
+    }
+}
+
+static void draw_bundle(uint64_t *seed, int32_t size, bundle *b)
+{
+    static const plan_box_kind kinds[] = {PLAN_ALL_REDUCE, PLAN_ALL_GATHER,
+                                          PLAN_REDUCE_SCATTER};
+    const plan_box_kind kind = kinds[fs_rand_below(seed, 3)];
+    const ir_sbp_kind partial = IR_PSUM + (ir_sbp_kind)fs_rand_below(seed, 3);
+    trial first = {.exact = true};
+    ir_mesh mesh;
+    draw_tensor(seed, &first);
+    draw_mesh(seed, size, &mesh);
+    const uint32_t axes = 1 + (uint32_t)fs_rand_below(seed, (1 << mesh.n) - 1);
+    *b = (bundle){0};
+    while (b->n < MOST_PARTS && (b->n < 2 || fs_rand_below(seed, 4))) {
+        trial t = {.exact = true};
+        draw_tensor(seed, &t);
+        t.dtype = first.dtype;
+        draw_part(seed, &mesh, kind, axes, partial, &t);
+        plan_box_step *box = &b->box[b->n];
+        if (!make_part(&t, box) || box->kind != kind || box->axes != axes)
+            continue;
+        b->all = b->n ? b->all : *box;
+        b->all.bytes_in += b->n ? box->bytes_in : 0;
+        b->all.bytes_out += b->n ? box->bytes_out : 0;
+        b->part[b->n++] = t;
+    }
+    place_parts(seed, b);
+}
+
+/* Nothing but the pieces is written. */
+static bool is_wrong(const bundle *b, int32_t position, const char *out,
+                     char *wanted)
+{
+    memset(wanted, 0xa5, (size_t)b->out_bytes);
+    for (int32_t k = 0; k < b->n; k++)
+        fill_piece(&b->part[k], false, position, expect_value,
+                   wanted + b->out_at[k]);
+    return memcmp(out, wanted, (size_t)b->out_bytes) != 0;
+}
+
+static int64_t run_bundle(exec_world *world, const bundle *b,
+                          plan_algorithm algorithm, int64_t chunk, int32_t tag)
+{
+    fs_arena *arena = fs_arena_create();
+    const ir_tensor tensor = {.dtype = b->part[0].dtype};
+    const int64_t reserved =
+        plan_box_scratch(&tensor, &b->part[0].x.to_mesh, &b->all);
+    exec_transfer_part parts[MOST_PARTS];
+    const exec_transfer_spec spec = {.n_parts = b->n,
+                                     .parts = parts,
+                                     .dtype = tensor.dtype,
+                                     .gives_at = world->rank,
+                                     .takes_at = world->rank,
+                                     .tag = tag,
+                                     .algorithm = algorithm,
+                                     .chunk_bytes = chunk};
+    char *in = fs_new(arena, char, b->in_bytes + 1);
+    char *out = fs_new(arena, char, b->out_bytes + 1);
+    char *wanted = fs_new(arena, char, b->out_bytes + 1);
+    char *scratch = fs_new(arena, char, reserved + 1);
+    exec_transfer *transfer = NULL;
+    fs_err err = {0};
+    int64_t wrong = 0;
+    for (int32_t k = 0; k < b->n; k++) {
+        parts[k] =
+            (exec_transfer_part){b->part[k].x, b->in_at[k], b->out_at[k]};
+        fill_piece(&b->part[k], true, world->rank, hold_element,
+                   in + b->in_at[k]);
+    }
+    if (exec_transfer_make(world, &spec, arena, &err, &transfer) != FS_OK)
+        return 1;
+    FS_ASSERT(exec_transfer_scratch(transfer) <= reserved);
+    exec_transfer_join(transfer);
+    for (int again = 0; again < 2; again++) {
+        memset(out, 0xa5, (size_t)b->out_bytes);
+        run_transfer(transfer, in, out, scratch, reserved);
+        wrong += is_wrong(b, world->rank, out, wanted);
+    }
+    exec_transfer_release(transfer);
+    fs_arena_destroy(arena);
+    return wrong;
+}
+
+/* Directly, bit by bit whatever they hold; by other ways whole numbers. */
+static void test_bundles(exec_world *world, uint64_t seed)
+{
+    int64_t wrong = 0, of[PLAN_BOX_KINDS] = {0};
+    for (int32_t k = 0; k < 200; k++) {
+        bundle b;
+        draw_bundle(&seed, world->size, &b);
+        plan_algorithm by =
+            (plan_algorithm)fs_rand_below(&seed, PLAN_ALGORITHMS);
+        if (!plan_algorithm_runs(by) || fs_rand_below(&seed, 2))
+            by = PLAN_BY_direct;
+        for (int32_t i = 0; i < b.n; i++)
+            b.part[i].exact = by != PLAN_BY_direct;
+        const int64_t chunk = INT64_C(1) << (4 + fs_rand_below(&seed, 12));
+        const int64_t bad = run_bundle(world, &b, by, chunk, 20 + k % 3);
+        for (int32_t i = 0; bad && i < b.n; i++)
+            say_wrong(&b.part[i], k);
+        wrong += bad;
+        of[b.all.kind]++;
+    }
+    ranks_ok(world,
+             wrong + (of[PLAN_ALL_REDUCE] < 20) + (of[PLAN_ALL_GATHER] < 20) +
+                 (of[PLAN_REDUCE_SCATTER] < 20),
+             "several tensors at once: %lld all-reduces, %lld all-gathers, "
+             "%lld reduce-scatters",
+             (long long)of[PLAN_ALL_REDUCE], (long long)of[PLAN_ALL_GATHER],
+             (long long)of[PLAN_REDUCE_SCATTER]);
+}
+
 static void run_all(exec_world *world, uint64_t seed)
 {
+    test_bundles(world, seed);
     test_algorithms(world, seed);
     test_exchanges(world, seed, draw_within, "on one mesh");
     test_exchanges(world, seed, draw_across, "to another mesh");

@@ -26,6 +26,8 @@ static toy make_toy(int32_t n_tasks, int32_t n_registers, int32_t n_streams,
     t.role.tasks = fs_new(t.arena, plan_task, n_tasks);
     t.role.registers = fs_new(t.arena, plan_register, n_registers);
     t.role.streams = fs_new(t.arena, plan_stream, n_streams);
+    for (int32_t i = 0; i < n_tasks; i++)
+        hand_take_registers(&t.role.tasks[i], t.arena);
     for (int32_t i = 0; i < n_registers; i++) {
         plan_register *r = &t.role.registers[i];
         r->count = 1;

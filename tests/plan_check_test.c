@@ -478,6 +478,8 @@ static void test_rendezvous(void)
                                   .channel = r,
                                   .stream = 2,
                                   .n_in = 1};
+        hand_take_registers(&tasks[r][0], b.arena);
+        hand_take_registers(&tasks[r][1], b.arena);
         int64_t bytes = r == s->stage_of[0] ? 512 : 256;
         roles[r] = (plan_role){.n_chunks = 1,
                                .stages = &stages[r],

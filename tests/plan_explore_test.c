@@ -289,6 +289,8 @@ static void draw_tasks(drawing *d, plan_role *r)
                                                        : k,
                          stream);
     }
+    for (int32_t t = 0; t < r->n_tasks; t++)
+        hand_take_registers(&r->tasks[t], d->arena);
 }
 
 static bool is_micro(const plan_task *t)

@@ -300,7 +300,10 @@ static fuzzing make_fuzzing(const char *name, making *make,
     bool overlap;
     plan_strategy *s = make(&x, &overlap, arena);
     x.c = hand_cluster(x.g->arena, 1, 8, 0);
-    plan *p = hand_lower(x.g, x.c, s, overlap, arena);
+    plan_lower_options options = plan_lower_defaults();
+    options.overlap = overlap;
+    options.bucket_bytes = overlap ? 1 << 20 : 0;
+    plan *p = hand_lower_by(x.g, x.c, s, &options, arena);
     tap_ok(has(&x, p), "%s: the plan has what it is for", name);
     snprintf(x.path, sizeof x.path, "plan_fuzz_test.%d.json", (int)getpid());
     if (plan_write(x.path, x.g, p, &origin, x.c, &err) != FS_OK ||

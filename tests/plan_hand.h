@@ -198,6 +198,18 @@ HAND_UNUSED static plan *hand_lower(const ir_graph *g, const hw_cluster *c,
 }
 
 /* A deep copy of the parts that tests spoil. */
+/* Room for as many registers as a kernel may have, or as the task has. */
+HAND_UNUSED static void hand_take_registers(plan_task *t, fs_arena *arena)
+{
+    const int32_t *in = t->in, *out = t->out;
+    t->in = fs_new(arena, int32_t, IR_MAX_IN + t->n_in);
+    t->out = fs_new(arena, int32_t, IR_MAX_OUT + t->n_out);
+    for (int32_t i = 0; in && i < t->n_in; i++)
+        t->in[i] = in[i];
+    for (int32_t i = 0; out && i < t->n_out; i++)
+        t->out[i] = out[i];
+}
+
 HAND_UNUSED static plan *hand_copy(const plan *p, fs_arena *arena)
 {
     plan *q = fs_memdup(arena, p, sizeof *p);
@@ -218,6 +230,8 @@ HAND_UNUSED static plan *hand_copy(const plan *p, fs_arena *arena)
         HAND_DUP(stream_scratch, r->n_streams);
         HAND_DUP(slots, r->n_slots);
 #undef HAND_DUP
+        for (int32_t k = 0; k < r->n_tasks; k++)
+            hand_take_registers(&r->tasks[k], arena);
         for (int32_t k = 0; k < r->n_registers; k++) {
             plan_register *g = &r->registers[k];
             g->offset = fs_memdup(arena, g->offset,

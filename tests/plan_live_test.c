@@ -91,6 +91,7 @@ static void try_case(uint64_t number, tally *t)
     plan_report report;
     plan *p;
     options.overlap = c.overlap;
+    options.bucket_bytes = c.bucket_bytes;
     options.share_memory = !c.unshared;
     options.refine = false;
     if (s)

@@ -44,6 +44,8 @@ static int32_t toy_task(toy *y, plan_phase phase, int64_t bytes, bool per_step)
     ir_tensor tensor = {.role = IR_ACTIVATION};
 
     *t = (plan_task){.kind = PLAN_COMPUTE, .phase = phase, .n_out = 1};
+    t->in = fs_new(y->arena, int32_t, IR_MAX_IN);
+    t->out = fs_new(y->arena, int32_t, 1);
     t->out[0] = id;
     fs_push(y->arena, &y->graph->tensors, tensor);
     y->role.registers[y->role.n_registers++] =

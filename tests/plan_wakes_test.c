@@ -112,6 +112,7 @@ static void walk_case(uint64_t number, tally *t)
     hw_cluster *cluster;
     plan *p;
     options.overlap = c.overlap;
+    options.bucket_bytes = c.bucket_bytes;
     options.share_memory = !c.unshared;
     options.refine = false;
     if (s)

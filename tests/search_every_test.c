@@ -192,7 +192,7 @@ static void simulate(place *p, const plan_strategy *s)
         complain(p, err.status ? err.text : "unsound", 0, 0);
         p->t->bad_unsound++;
     } else {
-        const double least = cost_least(model, graph, s, options.overlap);
+        const double least = cost_least(model, graph, s, &options);
         p->t->simulated++;
         if (least > sim.iteration_s * (1 + 1e-9)) {
             complain(p, "bound, simulated", least, sim.iteration_s);

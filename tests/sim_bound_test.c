@@ -91,7 +91,8 @@ static void tell(uint64_t number, const plan_strategy *s, bool overlap)
 }
 
 static void compare(uint64_t number, const equal_case *c, const ir_graph *graph,
-                    const plan *p, const hw_cluster *cluster, tally *t)
+                    const plan *p, const hw_cluster *cluster,
+                    const plan_lower_options *options, tally *t)
 {
     fs_arena *arena = fs_arena_create();
     fs_err err = {0};
@@ -106,7 +107,7 @@ static void compare(uint64_t number, const equal_case *c, const ir_graph *graph,
         sim_run(graph, p, cluster, timing, &how, arena, &err, &sim) == FS_OK;
     if (!good)
         tap_ok(false, "case %llu: %s", (unsigned long long)number, err.text);
-    const double least = cost_least(model, graph, p->strategy, c->overlap);
+    const double least = cost_least(model, graph, p->strategy, options);
     count(t, c, p->strategy, least, formula.iteration_s, sim.iteration_s);
     if (least > sim.iteration_s * (1 + 1e-9)) {
         tell(number, p->strategy, c->overlap);
@@ -129,13 +130,14 @@ static void try_case(uint64_t number, tally *t)
     plan_report report;
     plan *p;
     options.overlap = c.overlap;
+    options.bucket_bytes = c.bucket_bytes;
     options.refine = false;
     if (s)
         s->batch = bound->batch;
     if (s &&
         plan_lower(bound, cluster, s, &options, arena, &err, &p) == FS_OK) {
         if (plan_check(bound, cluster, p, arena, &report) == FS_OK) {
-            compare(number, &c, bound, p, cluster, t);
+            compare(number, &c, bound, p, cluster, &options, t);
         } else {
             t->unsound++;
             tell(number, s, c.overlap);

@@ -26,7 +26,7 @@ typedef struct scene {
 } scene;
 
 static void add_task(plan_role *r, plan_task_kind kind, int32_t comm,
-                     int32_t channel)
+                     int32_t channel, fs_arena *arena)
 {
     const int32_t i = r->n_tasks++;
     r->tasks[i] = (plan_task){.kind = kind,
@@ -35,6 +35,7 @@ static void add_task(plan_role *r, plan_task_kind kind, int32_t comm,
                               .comm = comm,
                               .channel = channel,
                               .stream = i};
+    hand_take_registers(&r->tasks[i], arena);
     r->streams[r->n_streams++] =
         (plan_stream){kind == PLAN_BOX    ? PLAN_STREAM_COMM
                       : kind == PLAN_SEND ? PLAN_STREAM_SEND
@@ -82,12 +83,12 @@ static plan *make_plan(const scene *x, plan_strategy *s, fs_arena *arena)
         const move *m = &x->moves[i];
         if (m->to < 0) {
             p->comms[p->n_comms] = (plan_comm){m->stage, 1};
-            add_task(&p->roles[m->stage], PLAN_BOX, p->n_comms++, -1);
+            add_task(&p->roles[m->stage], PLAN_BOX, p->n_comms++, -1, arena);
             continue;
         }
         p->channels[p->n_channels] = (plan_channel){m->stage, m->to};
-        add_task(&p->roles[m->stage], PLAN_SEND, -1, p->n_channels);
-        add_task(&p->roles[m->to], PLAN_RECV, -1, p->n_channels++);
+        add_task(&p->roles[m->stage], PLAN_SEND, -1, p->n_channels, arena);
+        add_task(&p->roles[m->to], PLAN_RECV, -1, p->n_channels++, arena);
     }
     return p;
 }

@@ -442,7 +442,8 @@ static void test_meeting(void)
 
 /* ---- transfers: `n` channels from[i] -> to[i], stages of one rank ---- */
 
-static void add_transfer(plan_role *r, plan_task_kind kind, int32_t channel)
+static void add_transfer(plan_role *r, plan_task_kind kind, int32_t channel,
+                         fs_arena *arena)
 {
     int32_t i = r->n_tasks++;
     r->tasks[i] = (plan_task){.kind = kind,
@@ -451,6 +452,7 @@ static void add_transfer(plan_role *r, plan_task_kind kind, int32_t channel)
                               .comm = -1,
                               .channel = channel,
                               .stream = i};
+    hand_take_registers(&r->tasks[i], arena);
     r->streams[r->n_streams++] = (plan_stream){
         kind == PLAN_SEND ? PLAN_STREAM_SEND : PLAN_STREAM_RECV, channel};
     plan_register *g = &r->registers[r->n_registers++];
@@ -496,8 +498,8 @@ static bench transfers(int32_t stages, int32_t n, const int32_t (*ends)[2],
     }
     for (int32_t i = 0; i < n; i++) {
         p->channels[i] = (plan_channel){ends[i][0], ends[i][1]};
-        add_transfer(&p->roles[ends[i][0]], PLAN_SEND, i);
-        add_transfer(&p->roles[ends[i][1]], PLAN_RECV, i);
+        add_transfer(&p->roles[ends[i][0]], PLAN_SEND, i, b.arena);
+        add_transfer(&p->roles[ends[i][1]], PLAN_RECV, i, b.arena);
     }
     b.timing = plan_timing_new(p, "test", b.arena);
     for (int32_t r = 0; r < stages; r++)

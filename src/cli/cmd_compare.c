@@ -104,6 +104,16 @@ static const char *cluster(const cli_side *s, fs_arena *arena)
     return fs_printf(arena, "%s (%s)", o->cluster, digest);
 }
 
+/* Collectives of several tensors, of all roles. */
+static int32_t count_buckets(const plan *p)
+{
+    int32_t n = 0;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        for (int32_t i = 0; i < p->roles[r].n_tasks; i++)
+            n += p->roles[r].tasks[i].n_parts > 0;
+    return n;
+}
+
 /* How the devices are used. */
 static void add_shape(const cli_comparing *k, settings *list)
 {
@@ -119,6 +129,8 @@ static void add_shape(const cli_comparing *k, settings *list)
     add(list, "schedule", a->schedule, b->schedule);
     add(list, "overlap", plan_overlaps(k->a.p.plan) ? "yes" : "no",
         plan_overlaps(k->b.p.plan) ? "yes" : "no");
+    add_number(list, arena, "buckets", count_buckets(k->a.p.plan),
+               count_buckets(k->b.p.plan));
     add_number(list, arena, "stages", a->n_stages, b->n_stages);
     add_number(list, arena, "stages per device group",
                a->n_stages / k->a.p.plan->n_roles,

@@ -163,8 +163,8 @@ static bool suits(const cli_making *m)
            strcmp(cli_making_engine(m), "ilp") == 0 &&
            cli_parse_no_reduce(&own, &without) == FS_OK &&
            !(a->no_reduce && !a->no_reduce[0]) &&
-           !(without & (SEARCH_LAYERS | SEARCH_COMPACT)) && !a->overlap &&
-           !a->no_sharing && !a->pareto && r->pins.n == 0 && r->n_layers == 0 &&
+           !(without & (SEARCH_LAYERS | SEARCH_COMPACT)) &&
+           !cli_making_takes_more(m) && !a->pareto && r->pins.n == 0 && r->n_layers == 0 &&
            r->dp_each.n == 0 && r->interleave <= 1 &&
            (!schedule || strcmp(schedule, "1f1b") == 0) &&
            m->cluster->n_groups == 1 &&

@@ -89,13 +89,14 @@ typedef struct moves {
 } moves;
 
 static void add_task(const plan *p, const plan_role *role,
-                     const plan_task *task, int32_t param, moves *out)
+                     const plan_task *task, const plan_box_step *box,
+                     int32_t param, moves *out)
 {
     const ir_mesh *mesh = plan_role_mesh(p, role);
     const bool once = task->phase == PLAN_BEGIN || task->phase == PLAN_END;
     const double times = (once ? 1 : p->micro_batches) * role->n_ranks;
-    out->bytes[param] += times * sent_bytes(mesh, &task->box);
-    out->reduced[param] |= reduces(mesh, &task->box);
+    out->bytes[param] += times * sent_bytes(mesh, box);
+    out->reduced[param] |= reduces(mesh, box);
 }
 
 static moves find_moves(const cli_plan *p, fs_arena *arena)
@@ -108,8 +109,14 @@ static moves find_moves(const cli_plan *p, fs_arena *arena)
         const plan_role *role = &p->plan->roles[r];
         for (int32_t i = 0; i < role->n_tasks; i++) {
             const plan_task *task = &role->tasks[i];
-            if (task->kind == PLAN_BOX && w.of[task->tensor] >= 0)
-                add_task(p->plan, role, task, w.of[task->tensor], &out);
+            const int32_t n =
+                task->kind == PLAN_BOX ? plan_task_n_parts(task) : 0;
+            for (int32_t k = 0; k < n; k++) {
+                const plan_part part = plan_task_part(task, k);
+                if (w.of[part.tensor] >= 0)
+                    add_task(p->plan, role, task, &part.box, w.of[part.tensor],
+                             &out);
+            }
         }
     }
     return out;

@@ -42,13 +42,15 @@ fs_status cli_front_check(cli *c)
             return fs_fail(&c->err, FS_INVALID, "--price is for --pareto");
         return FS_OK;
     }
-    if (a->overlap || a->no_sharing || a->compress || a->allow_idle)
+    if (a->overlap || a->no_sharing || a->compress || a->allow_idle ||
+        a->bucket_bytes)
         return fs_fail(&c->err, FS_INVALID,
                        "--pareto and --%s do not go together",
-                       a->allow_idle   ? "allow-idle"
-                       : a->overlap    ? "overlap"
-                       : a->no_sharing ? "no-sharing"
-                                       : "compress");
+                       a->allow_idle     ? "allow-idle"
+                       : a->overlap      ? "overlap"
+                       : a->no_sharing   ? "no-sharing"
+                       : a->bucket_bytes ? "bucket-bytes"
+                                         : "compress");
     if (a->pick == 0 || a->pick > MEMORY_POINTS)
         return fs_fail(&c->err, FS_INVALID, "--pick must be 1 to %d",
                        MEMORY_POINTS);

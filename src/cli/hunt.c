@@ -75,6 +75,7 @@ fs_status cli_parse_no_reduce(cli *c, uint32_t *without)
 static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
 {
     cli *c = m->c;
+    m->cost = cost;
     *out = (search_problem){
         .cluster = m->cluster,
         .cost = cost,
@@ -101,6 +102,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .casts = cli_making_chooses(m) ? cli_making_casts : NULL,
         .again_ctx = m,
         .overlap = c->args.overlap,
+        .buckets = cli_making_buckets(m),
         .outgrown = m->compact.on ? &m->compact.outgrown : NULL,
     };
     out->placed = m->placed = plan_known_create(c->arena);
@@ -121,8 +123,8 @@ cli_model cli_making_model(const cli_making *m)
 }
 
 /* Search answers with plans that fit when lowered with the default options.
- * Streams that overlap and tensors that share nothing take more: while the
- * arena of the plan so lowered is too large, search is asked again with a
+ * Streams that overlap, buckets and tensors that share nothing take more: while
+ * the arena of the plan so lowered is too large, search is asked again with a
  * smaller share of the limit. */
 typedef struct hunt {
     search_problem problem;
@@ -192,12 +194,9 @@ static fs_status lower_with(const cli_making *m, const search_plan *p,
                             int32_t ahead, const int64_t *enough,
                             fs_arena *arena, fs_err *err, plan **out)
 {
-    const cli_args *a = &m->c->args;
-    plan_lower_options options = plan_lower_defaults();
+    plan_lower_options options = cli_making_lowering(m, p->graph, p->strategy);
 
     options.progress = show_line;
-    options.overlap = a->overlap;
-    options.share_memory = !a->no_sharing;
     options.enough_bytes = enough;
     options.prefetch = ahead;
     options.known = m->placed;
@@ -252,8 +251,7 @@ static void limit_round(const cli_making *m, hunt *h, bool first)
  * other options. */
 static bool may_not_fit(const cli_making *m)
 {
-    const cli_args *a = &m->c->args;
-    return !m->by_hand && (a->overlap || a->no_sharing);
+    return !m->by_hand && cli_making_takes_more(m);
 }
 
 /* One search, one lowering. `*fits` with FS_OK, or the next share to try. Only
@@ -380,7 +378,6 @@ static fs_status none_yet(cli_making *m, int64_t start_ns)
 
 fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out)
 {
-    cli *c = m->c;
     const int64_t start_ns = fs_now_ns();
     hunt h = {.high = 1,
               .smallest = INT64_MAX,
@@ -388,9 +385,9 @@ fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out)
     FS_TRY(pose(m, cost, &h.problem));
     m->ranks.search_end = h.end;
     h.problem.memory_share = 1;
-    h.problem.end = c->args.overlap || c->args.no_sharing ? &h.end : NULL;
+    h.problem.end = cli_making_takes_more(m) ? &h.end : NULL;
     cli_compact_limit(m, time_limit(m), &h.problem);
-    fs_status status = c->args.overlap || c->args.no_sharing
+    fs_status status = cli_making_takes_more(m)
                            ? hunt_rounds(m, &h, out)
                            : search_once(m, &h.problem, out);
     if (atomic_load(&m->compact.outgrown)) /* what is said does not count */

@@ -7,7 +7,7 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/places.c src/cli/places.h src/cli/predict.c src/cli/predict.h src/cli/interval.c src/cli/interval.h src/cli/keep.c src/cli/tuning.c src/cli/variants.c src/cli/variants.h src/cli/tuning.h \
   src/cli/outcome.c src/cli/outcome.h src/cli/residuals.c src/cli/residuals.h src/cli/skipped.c src/cli/data.c src/cli/data.h src/cli/run_data.c src/cli/checkpoints.c src/cli/checkpoints.h src/cli/progress.c src/cli/progress.h \
   src/cli/make_plan.c src/cli/make_plan.h src/cli/making.h \
-  src/cli/hunt.c src/cli/compact.c src/cli/schedules.c src/cli/ahead.c src/cli/rank.c src/cli/again.c src/cli/states.c src/cli/states.h src/cli/front.c src/cli/infer.c src/cli/infer.h src/cli/outputs.c src/cli/outputs.h src/cli/idle.c src/cli/misfit.c src/cli/tell_plan.c src/cli/cmd_model.c \
+  src/cli/hunt.c src/cli/compact.c src/cli/schedules.c src/cli/ahead.c src/cli/buckets.c src/cli/rank.c src/cli/again.c src/cli/states.c src/cli/states.h src/cli/front.c src/cli/infer.c src/cli/infer.h src/cli/outputs.c src/cli/outputs.h src/cli/idle.c src/cli/misfit.c src/cli/tell_plan.c src/cli/cmd_model.c \
   src/cli/cmd_cluster.c src/cli/cmd_search.c src/cli/cmd_plan.c src/cli/cmd_sweep.c src/cli/tell_sweep.c src/cli/sweep_plan.c src/cli/sweep.h \
   src/cli/cmd_check.c src/cli/cmd_explain.c src/cli/explain.h src/cli/explain_next.c src/cli/explain_op.c src/cli/explain_stage.c src/cli/cmd_compare.c \
   src/cli/compare.h src/cli/compare_costs.c src/cli/compare_ops.c src/cli/cmd_sim.c src/cli/simulate.h src/cli/critical.c src/cli/what_if.c src/cli/sim_framework.c src/cli/sim_memory.c src/cli/goodput.c src/cli/disturbed.c \
@@ -29,6 +29,10 @@ check_PROGRAMS += tests/cli_calibrate_test
 tests_cli_calibrate_test_SOURCES = tests/cli_calibrate_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_calibrate_test_LDADD = $(JANSSON_LIBS) $(SQLITE_LIBS) -lm
+check_PROGRAMS += tests/cli_buckets_test
+tests_cli_buckets_test_SOURCES = tests/cli_buckets_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_buckets_test_LDADD = $(JANSSON_LIBS) $(SQLITE_LIBS) -lm
 check_PROGRAMS += tests/cli_variants_test
 tests_cli_variants_test_SOURCES = tests/cli_variants_test.c \
   tests/cli_measured.h tests/run_cli.h tests/tap.h

@@ -62,6 +62,7 @@ static fs_status check_args(cli *c)
         return fs_fail(&c->err, FS_INVALID, "--axes must be 1 to %d",
                        IR_MAX_MESH);
     FS_TRY(cli_check_registers(c));
+    FS_TRY(cli_check_buckets(c));
     if (a->keep == 0 || a->keep > CLI_MAX_PLANS)
         return fs_fail(&c->err, FS_INVALID, "--keep must be 1 to %d",
                        CLI_MAX_PLANS);

@@ -51,6 +51,7 @@ typedef struct cli_making {
                      lower */
     plan_origin origin;
     hw_cluster *cluster;
+    const cost_model *cost; /* once a search is posed */
     int32_t n_models;
     cli_model models[CLI_MAX_GRAPHS];
     int32_t n_graphs; /* of the models; n_models of each kind of states: */
@@ -111,6 +112,17 @@ bool cli_several_schedules(const char *schedule);
 /* --schedule's list: of schedules, with how many stages each has on a group of
  * devices. FS_INVALID: there is no such one, or none for a single group. */
 fs_status cli_parse_schedules(cli *c, search_problem *out);
+
+/* ---- buckets.c ---- */
+fs_status cli_check_buckets(cli *c);
+/* Do collectives go together? */
+bool cli_making_buckets(const cli_making *m);
+/* Do plans take more memory than search thinks, which lowers as usual? */
+bool cli_making_takes_more(const cli_making *m);
+/* By the command's options. */
+plan_lower_options cli_making_lowering(const cli_making *m,
+                                       const ir_graph *graph,
+                                       const plan_strategy *strategy);
 
 /* ---- ahead.c ---- */
 fs_status cli_check_registers(cli *c);

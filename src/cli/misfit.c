@@ -86,16 +86,16 @@ static const char *term_key(plan_term term, fs_arena *arena)
 /* Lowered as plan_check counts it. */
 static void lower_smallest(const cli_making *m, smallest *out)
 {
-    plan_lower_options options = plan_lower_defaults();
     const search_result *found = &m->found;
     fs_arena *arena = m->c->arena;
     fs_err err = {0};
     plan *lowered;
-    options.overlap = m->c->args.overlap;
-    options.share_memory = !m->c->args.no_sharing;
     *out = (smallest){0};
-    if (!found->misfit ||
-        plan_lower(found->misfit_graph, m->cluster, found->misfit, &options,
+    if (!found->misfit)
+        return;
+    const plan_lower_options options =
+        cli_making_lowering(m, found->misfit_graph, found->misfit);
+    if (plan_lower(found->misfit_graph, m->cluster, found->misfit, &options,
                    arena, &err, &lowered) != FS_OK)
         return;
     out->plan = lowered;
@@ -303,7 +303,7 @@ static const char *terms_text(const holding *h, fs_arena *arena)
 static const char *known_to_do(const cli_making *m, int64_t bytes)
 {
     double most = 0;
-    if (m->c->args.overlap || m->c->args.no_sharing)
+    if (cli_making_takes_more(m))
         return "";
     for (int32_t g = 0; g < m->cluster->n_groups; g++)
         most = fmax(most, m->cluster->groups[g].device.memory_bytes);

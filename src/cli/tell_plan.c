@@ -184,8 +184,9 @@ static void tell_question(const cli_making *m)
 /* No simulation of the plan goes below it. */
 static double sim_floor(const cli_making *m, const cli_plan *p)
 {
-    return cost_least(p->cost, p->model.graph, p->plan->strategy,
-                      m->c->args.overlap);
+    const plan_lower_options options =
+        cli_making_lowering(m, p->model.graph, p->plan->strategy);
+    return cost_least(p->cost, p->model.graph, p->plan->strategy, &options);
 }
 
 /* Of the simulated time to the bound of all simulations; NAN: there is none. */

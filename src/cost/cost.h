@@ -115,11 +115,18 @@ plan_breakdown cost_node_tree(const cost_model *model, const ir_graph *graph,
                               const plan_strategy *strategy, int32_t node,
                               fs_arena *arena);
 
+/* plan_lower_options.bucket_bytes that make latency a twentieth of what a full
+ * bucket of the strategy's takes, of whatever kind and ranks (the most that one
+ * wants; a power of two); 0: nothing goes in buckets. */
+int64_t cost_bucket_bytes(const cost_model *model, const ir_graph *graph,
+                          const plan_strategy *strategy);
+
 /* Seconds of an iteration that no simulation of the strategy's plan goes below,
- * step after step (least.c). The schedule is a known one; `overlap`:
- * plan_lower_options. */
+ * step after step (least.c). The schedule is a known one; it is lowered with
+ * these options. */
 double cost_least(const cost_model *model, const ir_graph *graph,
-                  const plan_strategy *strategy, bool overlap);
+                  const plan_strategy *strategy,
+                  const plan_lower_options *options);
 
 /* Additive pieces of the formula, so that search adds the same numbers:
  * node (a stage's compute, per firing), edge (its path; INFINITY when it is

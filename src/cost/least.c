@@ -37,6 +37,7 @@ typedef struct least {
     const plan_strategy *strategy;
     const plan_schedule *schedule;
     bool apart;   /* collectives may run beside compute */
+    bool bundled; /* those of a step may go together */
     bool chained; /* the pipeline has a way round that is looked at */
     ir_uses uses;
     fs_arena *arena;
@@ -214,6 +215,9 @@ static void add_step(least *x, int32_t v, int32_t slot, int32_t k,
     const bool sent = plan_ends_cross(&ends) && k < path->cross;
     const bool early = !path->sharing && (sent || use == base);
     const bool once = plan_edge_per_step(x->graph, s, v, slot);
+    /* How little it takes in a bucket hangs on what else is in there. */
+    if (x->bundled && once && plan_box_fuses(step->box.kind))
+        return;
     add_task(x,
              &(least_task){
                  .stage = stage_at(x, step->stage),
@@ -315,7 +319,8 @@ static double busiest_stream(const least *x)
 }
 
 double cost_least(const cost_model *model, const ir_graph *graph,
-                  const plan_strategy *strategy, bool overlap)
+                  const plan_strategy *strategy,
+                  const plan_lower_options *options)
 {
     fs_arena *arena = fs_arena_create();
     const int32_t p = strategy->n_stages;
@@ -326,7 +331,8 @@ double cost_least(const cost_model *model, const ir_graph *graph,
                .graph = graph,
                .strategy = strategy,
                .schedule = pipe.schedule,
-               .apart = overlap || pipe.schedule->passes > 1,
+               .apart = options->overlap || pipe.schedule->passes > 1,
+               .bundled = options->bucket_bytes > 0,
                .chained = pipe.n_roles == p && !pipe.schedule->splits &&
                           pipe.schedule->passes == 1,
                .uses = ir_graph_uses(graph, arena),

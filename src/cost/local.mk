@@ -5,7 +5,7 @@ src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
   src/cost/coll_hierarchical.c src/cost/coll_direct.c src/cost/coll_neighbour.c src/cost/coll_in_switch.c src/cost/coll_in_switch.c \
   src/cost/measured.c src/cost/pieces.c src/cost/memo.c src/cost/widen.c \
   src/cost/constants.def src/cost/regret.h src/cost/regret.c \
-  src/cost/strategy.c src/cost/terms.c src/cost/numbers.h src/cost/numbers.c src/cost/least.c src/cost/memory.h \
+  src/cost/strategy.c src/cost/terms.c src/cost/numbers.h src/cost/numbers.c src/cost/least.c src/cost/buckets.c src/cost/memory.h \
   src/cost/memory.c src/cost/holding.c src/cost/slots.c src/cost/memory_parts.h src/cost/moments.c src/cost/memory_tensors.c src/cost/fuller.c \
   src/cost/sheet.h src/cost/sheet_parts.h src/cost/sheet_lists.h \
   src/cost/sheet.c src/cost/sheet_bytes.c src/cost/sheet_lists.c \
@@ -19,6 +19,9 @@ check_PROGRAMS += tests/cost_collectives_test tests/cost_op_test \
   tests/cost_strategy_test tests/cost_product_test tests/cost_framework_test
 tests_cost_product_test_SOURCES = tests/cost_product_test.c tests/tap.h
 tests_cost_product_test_LDADD = $(cost_libs)
+check_PROGRAMS += tests/sim_buckets_test
+tests_sim_buckets_test_SOURCES = tests/sim_buckets_test.c tests/plan_hand.h tests/tap.h
+tests_sim_buckets_test_LDADD = $(cost_libs) $(sim_libs)
 tests_cost_framework_test_SOURCES = tests/cost_framework_test.c tests/plan_hand.h tests/tap.h
 tests_cost_framework_test_LDADD = $(cost_libs) $(sim_libs)
 check_PROGRAMS += tests/cost_normed_test tests/cost_reduced_test

@@ -20,26 +20,50 @@ static int64_t length_of(exec_span s)
     return s.end - s.begin;
 }
 
-static exec_layout layout_of(exec_listing *l, exec_span s)
+/* What of the span lies in one of the tensors. */
+static exec_span within(const exec_flat *flat, exec_span s)
 {
-    exec_layout layout = {.part = {.offset = s.begin * l->element_bytes,
-                                   .run = length_of(s) * l->element_bytes}};
+    return (exec_span){s.begin > flat->span.begin ? s.begin : flat->span.begin,
+                       s.end < flat->span.end ? s.end : flat->span.end};
+}
+
+/* In `out` when it is `made`, else in `in`. */
+static exec_part part_in(const exec_listing *l, const exec_flat *flat,
+                         exec_span s, bool made)
+{
+    return (exec_part){.offset =
+                           (made ? flat->out_at : flat->in_at) +
+                           (s.begin - flat->span.begin) * l->element_bytes,
+                       .run = length_of(s) * l->element_bytes};
+}
+
+static exec_layout layout_of(exec_listing *l, exec_span s, bool made)
+{
+    exec_layout layout = {0};
+    for (int32_t i = l->n_flat - 1; i >= 0; i--) {
+        const exec_span in = within(&l->flat[i], s);
+        if (length_of(in) <= 0)
+            continue;
+        const exec_part *next =
+            layout.part.run > 0
+                ? fs_memdup(l->arena, &layout.part, sizeof layout.part)
+                : NULL;
+        layout.part = part_in(l, &l->flat[i], in, made);
+        layout.part.next = next;
+    }
     return layout;
 }
 
-static bool overlap(const exec_layout *layout, exec_span s, int64_t bytes)
+static bool overlap(exec_span a, exec_span b)
 {
-    const exec_part *part = &layout->part;
-    return part->offset < s.end * bytes &&
-           s.begin * bytes < part->offset + part->run;
+    return a.begin < b.end && b.begin < a.end;
 }
 
 /* Takes into the span so far: one more than the last one's place, or 0. */
 static int32_t takes_of(const exec_listing *l, exec_span s)
 {
     int32_t n = l->out->takes.n;
-    while (n > 0 &&
-           !overlap(&l->out->takes.at[n - 1].layout, s, l->element_bytes))
+    while (n > 0 && !overlap(l->out->takes.at[n - 1].span, s))
         n--;
     return n;
 }
@@ -47,20 +71,20 @@ static int32_t takes_of(const exec_listing *l, exec_span s)
 static int32_t sends_of(const exec_listing *l, exec_span s)
 {
     int32_t n = l->out->sends.n;
-    while (n > 0 &&
-           !(l->out->sends.at[n - 1].made &&
-             overlap(&l->out->sends.at[n - 1].layout, s, l->element_bytes)))
+    while (n > 0 && !(l->out->sends.at[n - 1].made &&
+                      overlap(l->out->sends.at[n - 1].span, s)))
         n--;
     return n;
 }
 
 static void send_span(exec_listing *l, exec_span s, int32_t to)
 {
-    exec_send send = {.layout = layout_of(l, s), .rank = l->rank[to]};
+    exec_send send = {.span = s, .rank = l->rank[to]};
     if (length_of(s) == 0)
         return;
     send.after = takes_of(l, s);
     send.made = send.after > 0;
+    send.layout = layout_of(l, s, send.made);
     l->world->link->prepare(l->world, &send.layout);
     fs_push(l->arena, &l->out->sends, send);
 }
@@ -68,7 +92,8 @@ static void send_span(exec_listing *l, exec_span s, int32_t to)
 static void add_take(exec_listing *l, exec_span s, exec_take take)
 {
     const int64_t bytes = length_of(s) * l->element_bytes;
-    take.layout = layout_of(l, s);
+    take.span = s;
+    take.layout = layout_of(l, s, true);
     take.after = sends_of(l, s);
     if (take.rank != l->world->rank) {
         l->world->link->prepare(l->world, &take.layout);
@@ -87,7 +112,7 @@ static void place_span(exec_listing *l, exec_span s, int32_t from)
 static void add_own(exec_listing *l, exec_span s, exec_take take)
 {
     take.rank = l->world->rank;
-    take.own = layout_of(l, s).part;
+    take.own = layout_of(l, s, false).part;
     take.folds = true;
     add_take(l, s, take);
 }

@@ -33,21 +33,55 @@ static void run_type(exec_world *world, int64_t bytes, MPI_Datatype *out)
     MPI_Type_free(&parts[1]);
 }
 
+/* From where it begins. */
+static void part_type(exec_world *world, const exec_part *part,
+                      MPI_Datatype *out)
+{
+    run_type(world, part->run, out);
+    for (int32_t i = part->n - 1; i >= 0; i--) {
+        MPI_Datatype inner = *out;
+        CALL(world,
+             MPI_Type_create_hvector((int)part->count[i], 1,
+                                     (MPI_Aint)part->stride[i], inner, out));
+        MPI_Type_free(&inner);
+    }
+}
+
+/* Of parts that follow each other, from the first one's begin. */
+static void parts_type(exec_world *world, const exec_part *first,
+                       MPI_Datatype *out)
+{
+    int n = 0;
+    for (const exec_part *p = first; p; p = p->next)
+        n++;
+    MPI_Datatype *type =
+        exec_world_alloc(world, (size_t)n, sizeof *type, "a message's type");
+    MPI_Aint *at =
+        exec_world_alloc(world, (size_t)n, sizeof *at, "a message's type");
+    int *length =
+        exec_world_alloc(world, (size_t)n, sizeof *length, "a message's type");
+    n = 0;
+    for (const exec_part *p = first; p; p = p->next) {
+        part_type(world, p, &type[n]);
+        at[n] = (MPI_Aint)(p->offset - first->offset);
+        length[n++] = 1;
+    }
+    CALL(world, MPI_Type_create_struct(n, length, at, type, out));
+    while (n > 0)
+        MPI_Type_free(&type[--n]);
+    free(type);
+    free(at);
+    free(length);
+}
+
 static void mpi_prepare(exec_world *world, exec_layout *layout)
 {
     const exec_part *part = &layout->part;
     layout->type = MPI_BYTE;
     layout->count = (int)part->run;
-    if (part->n == 0 && part->run <= INT_MAX)
+    if (part->n == 0 && part->run <= INT_MAX && !part->next)
         return;
-    run_type(world, part->run, &layout->type);
-    for (int32_t i = part->n - 1; i >= 0; i--) {
-        MPI_Datatype inner = layout->type;
-        CALL(world, MPI_Type_create_hvector((int)part->count[i], 1,
-                                            (MPI_Aint)part->stride[i], inner,
-                                            &layout->type));
-        MPI_Type_free(&inner);
-    }
+    (part->next ? parts_type : part_type)(world, part, &layout->type);
     CALL(world, MPI_Type_commit(&layout->type));
     layout->count = 1;
     layout->own_type = true;

@@ -10,8 +10,14 @@
 #include "exec/world.h"
 #include "plan/algorithms.h"
 
+/* Elements from begin to before end, of a flat tensor. */
+typedef struct exec_span {
+    int64_t begin, end;
+} exec_span;
+
 typedef struct exec_send {
     exec_layout layout; /* in `out` when it is `made`, else in `in` */
+    exec_span span;     /* of an all-reduce */
     int32_t rank;
     bool made;
     int32_t after; /* takes */
@@ -19,6 +25,7 @@ typedef struct exec_send {
 
 typedef struct exec_take {
     exec_layout layout; /* in `out` */
+    exec_span span;     /* of an all-reduce */
     int32_t rank;       /* this rank: what it gives itself, `own` in `in` */
     exec_part own;
     bool folds;       /* into its box; else it is placed there */
@@ -35,12 +42,13 @@ typedef struct exec_messages {
     int64_t low_bytes; /* lower halves of sums of 16-bit floats; 0: none */
 } exec_messages;
 
-/* ---- all-reduces of a flat tensor ---- */
+/* ---- all-reduces of a flat tensor, or of several behind each other ---- */
 
-/* Elements from begin to before end. */
-typedef struct exec_span {
-    int64_t begin, end;
-} exec_span;
+/* Where one of them lies: bytes from `in` and `out`. */
+typedef struct exec_flat {
+    exec_span span;
+    int64_t in_at, out_at;
+} exec_flat;
 
 /* Some of the members, by their numbers; this rank among them. */
 typedef struct exec_members {
@@ -53,6 +61,8 @@ typedef struct exec_listing {
     exec_world *world;
     fs_arena *arena;
     const int32_t *rank; /* of the members, by number */
+    int32_t n_flat;
+    const exec_flat *flat; /* ascending, together the whole */
     int64_t element_bytes;
     int64_t chunk; /* elements in a message at most */
     bool wide;     /* a sum of 16-bit floats */

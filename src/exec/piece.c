@@ -38,10 +38,14 @@ exec_part exec_part_of(const ir_piece *box, const ir_piece *holder,
 
 int64_t exec_part_bytes(const exec_part *part)
 {
-    int64_t bytes = part->run;
-    for (int32_t i = 0; i < part->n; i++)
-        bytes *= part->count[i];
-    return bytes;
+    int64_t all = 0;
+    for (; part; part = part->next) {
+        int64_t bytes = part->run;
+        for (int32_t i = 0; i < part->n; i++)
+            bytes *= part->count[i];
+        all += bytes;
+    }
+    return all;
 }
 
 /* The runs of a part one after the other. */
@@ -71,6 +75,13 @@ static void walk_on(walk *w, int64_t bytes)
         w->at -= w->part->stride[i] * w->part->count[i];
         w->index[i] = 0;
     }
+    if (w->part->next)
+        *w = walk_of(w->part->next);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
 }
 
 void exec_part_copy(const exec_part *from_part, const void *from,
@@ -79,8 +90,7 @@ void exec_part_copy(const exec_part *from_part, const void *from,
     walk source = walk_of(from_part), target = walk_of(to_part);
     int64_t bytes = exec_part_bytes(from_part);
     while (bytes > 0) {
-        const int64_t run =
-            source.left < target.left ? source.left : target.left;
+        const int64_t run = least(source.left, target.left);
         memcpy((char *)to + target.at, (const char *)from + source.at,
                (size_t)run);
         walk_on(&source, run);
@@ -97,12 +107,29 @@ void exec_part_fold(ir_sbp_kind kind, ir_dtype dtype,
     const int64_t element = ir_dtype_bytes(dtype);
     int64_t bytes = exec_part_bytes(from_part);
     while (bytes > 0) {
-        const int64_t run =
-            source.left < target.left ? source.left : target.left;
+        const int64_t run = least(source.left, target.left);
         exec_fold(kind, dtype, (char *)to + target.at,
                   (const char *)from + source.at, run / element);
         walk_on(&source, run);
         walk_on(&target, run);
+        bytes -= run;
+    }
+}
+
+void exec_part_fold_two(ir_sbp_kind kind, ir_dtype dtype, exec_parted a,
+                        exec_parted b, const exec_part *to_part, void *to)
+{
+    walk one = walk_of(a.part), two = walk_of(b.part), sum = walk_of(to_part);
+    const int64_t element = ir_dtype_bytes(dtype);
+    int64_t bytes = exec_part_bytes(to_part);
+    while (bytes > 0) {
+        const int64_t run = least(one.left, least(two.left, sum.left));
+        exec_fold_two(kind, dtype, (char *)to + sum.at,
+                      (const char *)a.at + one.at, (const char *)b.at + two.at,
+                      run / element);
+        walk_on(&one, run);
+        walk_on(&two, run);
+        walk_on(&sum, run);
         bytes -= run;
     }
 }
@@ -141,8 +168,7 @@ void exec_part_sum(const exec_sum *sum, const exec_part *from_part,
     int64_t bytes = exec_part_bytes(from_part);
     uint16_t *low = sum->low;
     while (bytes > 0) {
-        const int64_t run =
-            source.left < target.left ? source.left : target.left;
+        const int64_t run = least(source.left, target.left);
         const int64_t n = run / (int64_t)sizeof *low;
         sum_run(sum, (void *)((char *)to + target.at),
                 (const void *)((const char *)from + source.at), low, n);

@@ -6,26 +6,36 @@
 #include "ir/sbp.h"
 
 /* A box of a row-major piece as bytes: `run` of them in a row, repeated by
- * loops, the outermost first. No loop when the box lies in one run. */
+ * loops, the outermost first. No loop when the box lies in one run. Of several
+ * pieces that go together, boxes of the next ones follow, their offsets from
+ * the same base. */
 typedef struct exec_part {
     int64_t offset, run;
     int32_t n;
     int64_t count[IR_MAX_RANK], stride[IR_MAX_RANK];
+    const struct exec_part *next; /* or NULL */
 } exec_part;
 
 /* `box` as a part of the buffer that holds `holder`; both in coordinates of
  * the logical tensor. */
 exec_part exec_part_of(const ir_piece *box, const ir_piece *holder,
                        int64_t element_bytes);
-int64_t exec_part_bytes(const exec_part *part);
+int64_t exec_part_bytes(const exec_part *part); /* of all that follow too */
 
-/* Both are parts of buffers for the same box: bytes in the order of elements.
- * fold: to = to op from (exec_fold). */
+/* All are parts of buffers for the same box: bytes in the order of elements.
+ * fold: to = to op from (exec_fold); fold_two: to = a op b. */
 void exec_part_copy(const exec_part *from_part, const void *from,
                     const exec_part *to_part, void *to);
 void exec_part_fold(ir_sbp_kind kind, ir_dtype dtype,
                     const exec_part *from_part, const void *from,
                     const exec_part *to_part, void *to);
+
+typedef struct exec_parted {
+    const exec_part *part;
+    const void *at;
+} exec_parted;
+void exec_part_fold_two(ir_sbp_kind kind, ir_dtype dtype, exec_parted a,
+                        exec_parted b, const exec_part *to_part, void *to);
 
 /* A sum of more than one box of 16-bit floats, rounded once: in between it is a
  * float, of which `to` and `low` (a uint16_t per element of the box) have a

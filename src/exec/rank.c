@@ -163,6 +163,24 @@ static plan_algorithm algorithm_of(const exec_rank *rank, const exec_task *t)
                   : PLAN_BY_direct;
 }
 
+/* Where its pieces lie, from the arena on. */
+static const exec_transfer_part *
+parts_of(const exec_rank *rank, const plan_task *task, const ir_mesh *mesh)
+{
+    const plan_register *registers = rank->role->registers;
+    exec_transfer_part *parts =
+        fs_new(rank->arena, exec_transfer_part, task->n_parts);
+    for (int32_t i = 0; i < task->n_parts; i++) {
+        const plan_part *part = &task->parts[i];
+        parts[i] = (exec_transfer_part){
+            plan_box_exchange(&rank->graph->tensors.at[part->tensor], mesh,
+                              &part->box.from, &part->box.to),
+            registers[task->in[i]].offset[0],
+            registers[task->out[i]].offset[0]};
+    }
+    return parts;
+}
+
 static fs_status make_transfer(exec_rank *rank, exec_task *t,
                                const plan_exchange *x, const plan_stage *from,
                                const plan_stage *to, fs_err *err)
@@ -172,6 +190,8 @@ static fs_status make_transfer(exec_rank *rank, exec_task *t,
     const bool takes = t->task->kind != PLAN_SEND;
     const exec_transfer_spec spec = {
         .exchange = x,
+        .n_parts = t->task->n_parts,
+        .parts = parts_of(rank, t->task, &from->mesh),
         .dtype = rank->graph->tensors.at[t->task->tensor].dtype,
         .gives_at = gives ? me - from->first_device : -1,
         .takes_at = takes ? me - to->first_device : -1,

@@ -116,12 +116,17 @@ static void start_load(exec_rank *rank, int32_t stream, exec_task *t)
     exec_loader_submit(rank->loader, t->job);
 }
 
+/* Parts of a bucket lie where they lie. */
 static void start_transfer(exec_rank *rank, int32_t stream, exec_task *t)
 {
     const plan_task *task = t->task;
-    const void *in =
-        task->n_in ? buffer(rank, stream, task->in[0], false) : NULL;
-    void *out = task->n_out ? buffer(rank, stream, task->out[0], true) : NULL;
+    const bool alone = task->n_parts == 0;
+    const void *in = rank->memory;
+    void *out = rank->memory;
+    if (alone) {
+        in = task->n_in ? buffer(rank, stream, task->in[0], false) : NULL;
+        out = task->n_out ? buffer(rank, stream, task->out[0], true) : NULL;
+    }
     exec_transfer_start(t->transfer, in, out, scratch_of(rank, stream),
                         task->scratch_bytes);
 }

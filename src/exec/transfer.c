@@ -23,13 +23,15 @@ struct exec_transfer {
     int tag;
     ir_sbp_kind folds; /* IR_B: nothing */
     ir_sbp_kind fills; /* whose neutral element nobody gives; IR_B: none */
-    int64_t out_bytes;
+    int64_t out_bytes; /* of one that is alone */
     exec_messages m;
     bool small; /* contributions have receive buffers of their own */
     char *small_room;
     int32_t n_members; /* who reduce as MPI does; 0: by messages */
     int32_t *member;   /* [n_members] ranks */
     struct exec_group *group;
+    int32_t n_flat; /* of them MPI reduces one after the other */
+    const exec_flat *flat;
 
     bool busy;
     const char *in;
@@ -51,11 +53,96 @@ struct exec_transfer {
 
 /* ---- preparing ---- */
 
-static exec_layout layout_of(exec_world *world, const ir_piece *box,
-                             const ir_piece *holder, int64_t element,
-                             int32_t rank)
+/* What goes to a position, or comes from it: boxes of some of the parts. */
+typedef struct dealt {
+    int32_t part;
+    ir_piece box;
+} dealt;
+
+typedef struct deal {
+    int32_t position;
+    FS_VEC(dealt) of;
+} deal;
+typedef FS_VEC(deal) deals;
+
+/* Parts mostly deal with the same positions: the i-th with the i-th. */
+static deal *deal_with(deals *all, int32_t i, int32_t position, fs_arena *arena)
 {
-    exec_layout layout = {.part = exec_part_of(box, holder, element)};
+    if (i < all->n && all->at[i].position == position)
+        return &all->at[i];
+    for (int32_t k = 0; k < all->n; k++)
+        if (all->at[k].position == position)
+            return &all->at[k];
+    fs_push(arena, all, (deal){.position = position});
+    return &all->at[all->n - 1];
+}
+
+static int by_position(const void *a, const void *b)
+{
+    const deal *x = a, *y = b;
+    return (x->position > y->position) - (x->position < y->position);
+}
+
+static deals list_deals(const exec_transfer_spec *s, bool gives,
+                        fs_arena *arena)
+{
+    deals all = {0};
+    for (int32_t k = 0; k < s->n_parts; k++) {
+        plan_shares shares = {0};
+        if (gives)
+            plan_exchange_gives(&s->parts[k].exchange, s->gives_at, arena,
+                                &shares);
+        else
+            plan_exchange_takes(&s->parts[k].exchange, s->takes_at, arena,
+                                &shares);
+        for (int32_t i = 0; i < shares.n; i++) {
+            deal *d = deal_with(&all, i, shares.at[i].position, arena);
+            fs_push(arena, &d->of, ((dealt){k, shares.at[i].box}));
+        }
+    }
+    if (s->n_parts > 1 && all.n > 1)
+        qsort(all.at, (size_t)all.n, sizeof *all.at, by_position);
+    return all;
+}
+
+static ir_piece own_piece(const ir_shape *shape, const ir_nd_sbp *sbp,
+                          const ir_mesh *mesh, int32_t position)
+{
+    int32_t at[IR_MAX_MESH];
+    ir_mesh_coords(mesh, position, at);
+    return ir_piece_of(shape, sbp, mesh, at);
+}
+
+/* What this rank holds of a part before, or after. */
+static ir_piece held_piece(const exec_transfer_spec *s, int32_t part,
+                           bool gives)
+{
+    const plan_exchange *x = &s->parts[part].exchange;
+    return gives ? own_piece(&x->shape, &x->from, &x->from_mesh, s->gives_at)
+                 : own_piece(&x->shape, &x->to, &x->to_mesh, s->takes_at);
+}
+
+/* Its boxes in `in`, when this rank gives them, or in `out`. */
+static exec_part part_of_deal(const exec_transfer_spec *s, const deal *d,
+                              bool gives, fs_arena *arena)
+{
+    exec_part part = {0};
+    for (int32_t i = d->of.n - 1; i >= 0; i--) {
+        const dealt *box = &d->of.at[i];
+        const exec_transfer_part *of = &s->parts[box->part];
+        const ir_piece holder = held_piece(s, box->part, gives);
+        const exec_part *next =
+            i + 1 < d->of.n ? fs_memdup(arena, &part, sizeof part) : NULL;
+        part = exec_part_of(&box->box, &holder, ir_dtype_bytes(s->dtype));
+        part.offset += gives ? of->in_at : of->out_at;
+        part.next = next;
+    }
+    return part;
+}
+
+static exec_layout layout_of(exec_world *world, exec_part part, int32_t rank)
+{
+    exec_layout layout = {.part = part};
     if (rank != world->rank && world->link)
         world->link->prepare(world, &layout);
     return layout;
@@ -68,16 +155,25 @@ static bool same_box(const ir_piece *a, const ir_piece *b)
                   (size_t)a->shape.rank * sizeof *a->offset) == 0;
 }
 
-/* Which contributions go to the same box as which. */
-static void list_boxes(exec_transfer *t, const plan_shares *shares)
+static bool same_boxes(const deal *a, const deal *b)
+{
+    bool same = a->of.n == b->of.n;
+    for (int32_t i = 0; same && i < a->of.n; i++)
+        same = a->of.at[i].part == b->of.at[i].part &&
+               same_box(&a->of.at[i].box, &b->of.at[i].box);
+    return same;
+}
+
+/* Which contributions go to the same boxes as which. */
+static void list_boxes(exec_transfer *t, const deals *all)
 {
     const bool wide = t->folds == IR_PSUM && ir_dtype_bytes(t->dtype) == 2;
-    for (int32_t i = 0; i < shares->n; i++) {
+    for (int32_t i = 0; i < all->n; i++) {
         exec_take *take = &t->m.takes.at[i];
         take->first = take->last = true;
         take->low_at = t->m.low_bytes;
         for (int32_t k = 0; k < i && t->folds != IR_B; k++) {
-            if (!same_box(&shares->at[k].box, &shares->at[i].box))
+            if (!same_boxes(&all->at[k], &all->at[i]))
                 continue;
             t->m.takes.at[k].last = take->first = false;
             take->low_at = t->m.takes.at[k].low_at;
@@ -87,60 +183,42 @@ static void list_boxes(exec_transfer *t, const plan_shares *shares)
     }
 }
 
-static ir_piece own_piece(const ir_shape *shape, const ir_nd_sbp *sbp,
-                          const ir_mesh *mesh, int32_t position)
-{
-    int32_t at[IR_MAX_MESH];
-    ir_mesh_coords(mesh, position, at);
-    return ir_piece_of(shape, sbp, mesh, at);
-}
-
 static void list_takes(exec_transfer *t, const exec_transfer_spec *s,
                        fs_arena *arena)
 {
-    const plan_exchange *x = s->exchange;
-    const int64_t element = ir_dtype_bytes(t->dtype);
-    const ir_piece mine =
-        own_piece(&x->shape, &x->to, &x->to_mesh, s->takes_at);
-    plan_shares shares = {0};
+    const deals all = list_deals(s, false, arena);
     int32_t own =
         0; /* the first when nothing is folded: nobody is waited for */
-    plan_exchange_takes(x, s->takes_at, arena, &shares);
-    for (int32_t i = 0; i < shares.n && t->folds == IR_B; i++)
-        if (s->first_giver + shares.at[i].position == t->world->rank)
+    for (int32_t i = 0; i < all.n && t->folds == IR_B; i++)
+        if (s->first_giver + all.at[i].position == t->world->rank)
             own = i;
-    for (int32_t i = 0; i < shares.n; i++) {
-        const plan_share *share = &shares.at[(own + i) % shares.n];
-        const ir_piece *box = &share->box;
-        exec_take take = {.rank = s->first_giver + share->position,
+    for (int32_t i = 0; i < all.n; i++) {
+        const deal *d = &all.at[(own + i) % all.n];
+        exec_take take = {.rank = s->first_giver + d->position,
                           .folds = t->folds != IR_B};
-        take.layout = layout_of(t->world, box, &mine, element, take.rank);
+        take.layout =
+            layout_of(t->world, part_of_deal(s, d, false, arena), take.rank);
         const int64_t bytes = exec_part_bytes(&take.layout.part);
         t->m.largest = bytes > t->m.largest ? bytes : t->m.largest;
         fs_push(arena, &t->m.takes, take);
     }
-    list_boxes(t, &shares);
-    t->out_bytes = ir_shape_count(&mine.shape) * element;
+    list_boxes(t, &all);
 }
 
 /* What this rank gives to others; to itself where its own take says so. */
 static void list_gives(exec_transfer *t, const exec_transfer_spec *s,
                        fs_arena *arena)
 {
-    const plan_exchange *x = s->exchange;
-    const ir_piece mine =
-        own_piece(&x->shape, &x->from, &x->from_mesh, s->gives_at);
-    plan_shares shares = {0};
+    const deals all = list_deals(s, true, arena);
     int32_t own = -1;
-    plan_exchange_gives(x, s->gives_at, arena, &shares);
-    for (int32_t i = 0; i < shares.n; i++)
-        if (s->first_taker + shares.at[i].position == t->world->rank)
+    for (int32_t i = 0; i < all.n; i++)
+        if (s->first_taker + all.at[i].position == t->world->rank)
             own = i;
-    for (int32_t k = 1; k <= shares.n; k++) { /* not all to the first */
-        const plan_share *share = &shares.at[(own + k) % shares.n];
-        exec_send send = {.rank = s->first_taker + share->position};
-        send.layout = layout_of(t->world, &share->box, &mine,
-                                ir_dtype_bytes(t->dtype), send.rank);
+    for (int32_t k = 1; k <= all.n; k++) { /* not all to the first */
+        const deal *d = &all.at[(own + k) % all.n];
+        exec_send send = {.rank = s->first_taker + d->position};
+        send.layout =
+            layout_of(t->world, part_of_deal(s, d, true, arena), send.rank);
         if (send.rank != t->world->rank)
             fs_push(arena, &t->m.sends, send);
         else
@@ -161,19 +239,44 @@ static void make_direct(exec_transfer *t, const exec_transfer_spec *s,
 }
 
 /* Do all that give to this rank leave it with the same, and hold the same box?
- * Then it is an all-reduce among them: `shares` are its members. */
-static bool is_all_reduce(const exec_transfer_spec *s, fs_arena *arena,
-                          plan_shares *shares)
+ * Then it is an all-reduce among them. */
+static bool leaves_same(const plan_exchange *x)
 {
-    const plan_exchange *x = s->exchange;
     if (x->moves || plan_exchange_folds(x) == IR_B)
         return false;
     for (int32_t a = 0; a < x->from_mesh.n; a++)
         if (!ir_sbp_equal(x->from.at[a], x->to.at[a]) &&
             (!ir_sbp_is_partial(x->from.at[a]) || x->to.at[a].kind != IR_B))
             return false;
-    plan_exchange_takes(x, s->takes_at, arena, shares);
     return true;
+}
+
+/* What an all-reduce is of, and among whom. */
+typedef struct reduction {
+    plan_shares members;
+    exec_flat *flat; /* [parts] */
+    int64_t count;
+} reduction;
+
+static bool is_all_reduce(const exec_transfer_spec *s, fs_arena *arena,
+                          reduction *out)
+{
+    *out = (reduction){.flat = fs_new(arena, exec_flat, s->n_parts)};
+    for (int32_t k = 0; k < s->n_parts; k++) {
+        const exec_transfer_part *part = &s->parts[k];
+        if (!leaves_same(&part->exchange))
+            return false;
+        const ir_piece mine = held_piece(s, k, false);
+        const int64_t begin = out->count;
+        out->count += ir_shape_count(&mine.shape);
+        out->flat[k] =
+            (exec_flat){{begin, out->count}, part->in_at, part->out_at};
+        if (out->count > 0 && out->members.n == 0)
+            plan_exchange_takes(&part->exchange, s->takes_at, arena,
+                                &out->members);
+    }
+    return out->members.n > 1 && out->count >= out->members.n &&
+           out->count * ir_dtype_bytes(s->dtype) > SMALL_BYTES;
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -192,7 +295,7 @@ static int64_t chunk_of(int64_t bytes, int64_t count, int32_t n,
 }
 
 static void make_all_reduce(exec_transfer *t, const exec_transfer_spec *s,
-                            const plan_shares *shares, fs_arena *arena)
+                            const reduction *r, fs_arena *arena)
 {
     static exec_list_fn *const list[] = {
 #define PLAN_ALGORITHM(name, where, runs) EXEC_LIST_##runs(name)
@@ -203,38 +306,44 @@ static void make_all_reduce(exec_transfer *t, const exec_transfer_spec *s,
 #undef EXEC_LIST_SAID
 #undef PLAN_ALGORITHM
     };
-    const int32_t n = shares->n;
-    const int64_t count = ir_shape_count(&shares->at[0].box.shape);
+    const int32_t n = r->members.n;
     const int64_t element = ir_dtype_bytes(t->dtype);
     int32_t *number = fs_new(arena, int32_t, n);
     int32_t *rank = fs_new(arena, int32_t, n);
     exec_members all = {.n = n, .at = number};
     for (int32_t i = 0; i < n; i++) {
         number[i] = i;
-        rank[i] = s->first_taker + shares->at[i].position;
-        all.me = shares->at[i].position == s->takes_at ? i : all.me;
+        rank[i] = s->first_taker + r->members.at[i].position;
+        all.me = r->members.at[i].position == s->takes_at ? i : all.me;
     }
     exec_listing l = {.world = t->world,
                       .arena = arena,
                       .rank = rank,
+                      .n_flat = s->n_parts,
+                      .flat = r->flat,
                       .element_bytes = element,
-                      .chunk = chunk_of(s->chunk_bytes, count, n, element),
+                      .chunk = chunk_of(s->chunk_bytes, r->count, n, element),
                       .wide = t->folds == IR_PSUM && element == 2,
                       .out = &t->m};
     const plan_algorithm algorithm =
         exec_algorithm_may(s->algorithm, t->world, t->dtype) ? s->algorithm
                                                              : PLAN_BY_direct;
-    list[algorithm](&l, all, (exec_span){0, count});
+    list[algorithm](&l, all, (exec_span){0, r->count});
     if (algorithm == PLAN_BY_mpi) {
         t->n_members = n;
         t->member = rank;
+        t->n_flat = s->n_parts;
+        t->flat = r->flat;
     }
-    t->out_bytes = count * element;
 }
 
-static bool is_flat(const exec_part *part)
+static bool same_part(const exec_part *a, const exec_part *b)
 {
-    return part->n == 0;
+    for (; a && b; a = a->next, b = b->next)
+        if (a->n != 0 || b->n != 0 || a->offset != b->offset ||
+            a->run != b->run)
+            return false;
+    return !a && !b;
 }
 
 /* What this rank gives first of all, and a contribution to the same bytes
@@ -243,25 +352,29 @@ static void join_takes(exec_transfer *t)
 {
     for (int32_t i = 0; i + 1 < t->m.takes.n && t->m.low_bytes == 0; i++) {
         exec_take *take = &t->m.takes.at[i], *next = take + 1;
-        const exec_part *part = &take->layout.part;
         take->joins = take->rank == t->world->rank && take->folds &&
                       take->first && next->folds && !next->first &&
-                      next->rank != t->world->rank && is_flat(part) &&
-                      is_flat(&take->own) && is_flat(&next->layout.part) &&
-                      next->layout.part.offset == part->offset &&
-                      next->layout.part.run == part->run;
+                      next->rank != t->world->rank &&
+                      same_part(&next->layout.part, &take->layout.part);
     }
 }
 
 /* MPI counts in ints. */
 enum { MOST_COUNT = 1 << 30 };
 
+/* Calls of MPI that reduce all of it. */
+static int32_t count_calls(const exec_transfer *t)
+{
+    int64_t n = 0;
+    for (int32_t k = 0; k < t->n_flat; k++)
+        n += 1 + (t->flat[k].span.end - t->flat[k].span.begin) / MOST_COUNT;
+    return (int32_t)n;
+}
+
 /* Room for what is in flight, and of a few bytes for all contributions. */
 static void make_room(exec_transfer *t, fs_arena *arena)
 {
-    const int64_t count = t->out_bytes / ir_dtype_bytes(t->dtype);
-    const int32_t n = t->m.takes.n + t->m.sends.n + 1 +
-                      (t->n_members ? (int32_t)(count / MOST_COUNT) : 0);
+    const int32_t n = t->m.takes.n + t->m.sends.n + 1 + count_calls(t);
     t->arrived = fs_new(arena, bool, t->m.takes.n + 1);
     t->sent = fs_new(arena, bool, t->m.sends.n + 1);
     t->request = fs_new(arena, exec_request, n);
@@ -275,29 +388,42 @@ static void make_room(exec_transfer *t, fs_arena *arena)
                               ((int64_t)t->m.takes.n + 1) * t->m.largest));
 }
 
+static void make_messages(exec_transfer *t, const exec_transfer_spec *s,
+                          fs_arena *arena)
+{
+    reduction r;
+    if (s->takes_at >= 0 && is_all_reduce(s, arena, &r))
+        make_all_reduce(t, s, &r, arena);
+    else
+        make_direct(t, s, arena);
+}
+
 fs_status exec_transfer_make(exec_world *world, const exec_transfer_spec *s,
                              fs_arena *arena, fs_err *err, exec_transfer **out)
 {
     exec_transfer *t = fs_new(arena, exec_transfer, 1);
-    plan_shares members = {0};
+    const bool one = s->n_parts == 0;
+    const exec_transfer_part alone = {.exchange = one ? *s->exchange
+                                                      : s->parts[0].exchange};
+    exec_transfer_spec all = *s;
+    if (one) {
+        all.n_parts = 1;
+        all.parts = &alone;
+    }
     t->world = world;
     t->dtype = s->dtype;
     t->tag = s->tag;
-    t->folds = plan_exchange_folds(s->exchange);
+    t->folds = plan_exchange_folds(&all.parts[0].exchange);
+    t->fills = plan_exchange_fills(&all.parts[0].exchange);
+    FS_ASSERT(one || t->fills == IR_B);
     if (t->folds != IR_B && !exec_can_fold(s->dtype))
         return fs_fail(err, FS_FAULT, "reducing %s is not supported",
                        ir_dtype_name(s->dtype));
-    bool reduces = is_all_reduce(s, arena, &members);
-    if (reduces) {
-        const int64_t count = ir_shape_count(&members.at[0].box.shape);
-        reduces = members.n > 1 && count >= members.n &&
-                  count * ir_dtype_bytes(s->dtype) > SMALL_BYTES;
+    make_messages(t, &all, arena);
+    if (s->takes_at >= 0) {
+        const ir_piece mine = held_piece(&all, 0, false);
+        t->out_bytes = ir_shape_count(&mine.shape) * ir_dtype_bytes(s->dtype);
     }
-    if (reduces)
-        make_all_reduce(t, s, &members, arena);
-    else
-        make_direct(t, s, arena);
-    t->fills = plan_exchange_fills(s->exchange);
     join_takes(t);
     make_room(t, arena);
     *out = t;
@@ -429,9 +555,10 @@ static bool is_there(const exec_transfer *t, int32_t i)
 static void finish_two(exec_transfer *t, const exec_take *own)
 {
     const exec_part *to = &own->layout.part;
-    exec_fold_two(t->folds, t->dtype, t->out + to->offset,
-                  t->in + own->own.offset, slot_of(t, t->slots_done++),
-                  to->run / ir_dtype_bytes(t->dtype));
+    const exec_part flat = {.run = exec_part_bytes(to)};
+    exec_part_fold_two(t->folds, t->dtype, (exec_parted){&own->own, t->in},
+                       (exec_parted){&flat, slot_of(t, t->slots_done++)}, to,
+                       t->out);
 }
 
 static void finish_one(exec_transfer *t, const exec_take *take)
@@ -562,17 +689,17 @@ static void test_requests(exec_transfer *t, bool *moved)
         t->given++;
 }
 
-/* MPI reduces all of it; its requests count as the take and the send that
+/* MPI reduces all of a tensor; its requests count as the take and the send that
  * there are not. */
-static void reduce_as_mpi(exec_transfer *t)
+static void reduce_as_mpi(exec_transfer *t, const exec_flat *flat)
 {
     const int64_t element = ir_dtype_bytes(t->dtype);
-    const int64_t count = t->out_bytes / element;
+    const int64_t count = flat->span.end - flat->span.begin;
     for (int64_t at = 0; at < count; at += MOST_COUNT) {
         const exec_reduction r = {.kind = t->folds,
                                   .dtype = t->dtype,
-                                  .in = t->in + at * element,
-                                  .out = t->out + at * element,
+                                  .in = t->in + flat->in_at + at * element,
+                                  .out = t->out + flat->out_at + at * element,
                                   .count = least(MOST_COUNT, count - at)};
         t->world->link->all_reduce(t->world, t->group, &r, next_request(t, 0));
     }
@@ -601,8 +728,8 @@ void exec_transfer_start(exec_transfer *t, const void *in, void *out,
     if (t->fills != IR_B)
         exec_fill_neutral(t->fills, t->dtype, out,
                           t->out_bytes / ir_dtype_bytes(t->dtype));
-    if (t->group)
-        reduce_as_mpi(t);
+    for (int32_t k = 0; k < t->n_flat; k++)
+        reduce_as_mpi(t, &t->flat[k]);
     ask_ahead(t);
     post_sends(t);
 }

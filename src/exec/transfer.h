@@ -14,10 +14,20 @@
 
 typedef struct exec_transfer exec_transfer;
 
+/* One of several exchanges that go in the same messages: between the same
+ * positions, of one dtype and reduction, none of which fills anything; where a
+ * rank's pieces lie, in bytes from `in` and `out`. */
+typedef struct exec_transfer_part {
+    plan_exchange exchange;
+    int64_t in_at, out_at;
+} exec_transfer_part;
+
 /* One rank's part of an exchange: its positions on both meshes, -1 where it
  * has none. Position p of a mesh is rank first + p. */
 typedef struct exec_transfer_spec {
-    const plan_exchange *exchange;
+    const plan_exchange *exchange; /* or several: */
+    int32_t n_parts;
+    const exec_transfer_part *parts;
     ir_dtype dtype;
     int32_t gives_at, takes_at;
     int32_t first_giver, first_taker;

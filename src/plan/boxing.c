@@ -39,6 +39,12 @@ bool plan_box_is_collective(plan_box_kind kind)
     return box_table[kind].collective;
 }
 
+bool plan_box_fuses(plan_box_kind kind)
+{
+    return kind == PLAN_ALL_REDUCE || kind == PLAN_ALL_GATHER ||
+           kind == PLAN_REDUCE_SCATTER;
+}
+
 const char *plan_axes_text(uint32_t axes, fs_arena *arena)
 {
     fs_text text = {.arena = arena};

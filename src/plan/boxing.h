@@ -23,6 +23,9 @@ typedef enum plan_box_kind {
 } plan_box_kind;
 const char *plan_box_name(plan_box_kind kind);
 bool plan_box_is_collective(plan_box_kind kind);
+/* May several tensors go in one step of it? Where each rank deals with all
+ * others and every message has a part of each tensor. */
+bool plan_box_fuses(plan_box_kind kind);
 /* "0", "0,2". */
 const char *plan_axes_text(uint32_t axes, fs_arena *arena);
 

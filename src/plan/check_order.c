@@ -53,6 +53,25 @@ static bool same_cross(const plan_checking *c, const plan_task *a,
            ir_nd_sbp_equal(&x.to, &y.to, x.to_stage->mesh.n);
 }
 
+static bool same_step(const plan_box_step *a, const plan_box_step *b,
+                      int32_t axes)
+{
+    return a->kind == b->kind && ir_nd_sbp_equal(&a->from, &b->from, axes) &&
+           ir_nd_sbp_equal(&a->to, &b->to, axes) &&
+           a->bytes_in == b->bytes_in && a->bytes_out == b->bytes_out;
+}
+
+static bool same_parts(const plan_task *a, const plan_task *b, int32_t axes)
+{
+    if (a->n_parts != b->n_parts)
+        return false;
+    for (int32_t i = 0; i < a->n_parts; i++)
+        if (a->parts[i].tensor != b->parts[i].tensor ||
+            !same_step(&a->parts[i].box, &b->parts[i].box, axes))
+            return false;
+    return true;
+}
+
 /* The same transfer, seen from two roles? */
 static bool same_issue(const plan_checking *c, int32_t role_a,
                        const plan_issue *a, int32_t role_b, const plan_issue *b)
@@ -65,11 +84,8 @@ static bool same_issue(const plan_checking *c, int32_t role_a,
         return false;
     if (ta->kind != PLAN_BOX)
         return tb->kind != PLAN_BOX && same_cross(c, ta, tb);
-    return tb->kind == PLAN_BOX && ta->box.kind == tb->box.kind &&
-           ir_nd_sbp_equal(&ta->box.from, &tb->box.from, axes) &&
-           ir_nd_sbp_equal(&ta->box.to, &tb->box.to, axes) &&
-           ta->box.bytes_in == tb->box.bytes_in &&
-           ta->box.bytes_out == tb->box.bytes_out;
+    return tb->kind == PLAN_BOX && same_step(&ta->box, &tb->box, axes) &&
+           same_parts(ta, tb, axes);
 }
 
 static void compare_roles(plan_checking *c, int32_t line, int32_t a, int32_t b)

@@ -251,11 +251,13 @@ static void check_compute(const sbp_check *x, int32_t t)
         check_writes(x, t, task->out[i], node->out[i], &sig->out[i]);
 }
 
-static void check_box(const sbp_check *x, int32_t t)
+/* One tensor of it. */
+static void check_part(const sbp_check *x, int32_t t, int32_t i)
 {
     const plan_task *task = &x->r->tasks[t];
-    const ir_tensor *tensor = tensor_at(x->c, task->tensor);
-    const plan_box_step *box = &task->box;
+    const plan_part part = plan_task_part(task, i);
+    const ir_tensor *tensor = tensor_at(x->c, part.tensor);
+    const plan_box_step *box = &part.box;
     plan_box_step made;
     if (!ir_nd_sbp_fits(&box->from, &tensor->shape, x->mesh) ||
         !ir_nd_sbp_fits(&box->to, &tensor->shape, x->mesh) ||
@@ -273,8 +275,14 @@ static void check_box(const sbp_check *x, int32_t t)
               box->bytes_out);
         return;
     }
-    check_reads(x, t, task->in[0], task->tensor, &box->from);
-    check_writes(x, t, task->out[0], task->tensor, &box->to);
+    check_reads(x, t, task->in[i], part.tensor, &box->from);
+    check_writes(x, t, task->out[i], part.tensor, &box->to);
+}
+
+static void check_box(const sbp_check *x, int32_t t)
+{
+    for (int32_t i = 0; i < plan_task_n_parts(&x->r->tasks[t]); i++)
+        check_part(x, t, i);
 }
 
 static void check_move(const sbp_check *x, int32_t t)

@@ -245,6 +245,61 @@ static bool is_micro(plan_phase phase)
     return !plan_phase_once(phase);
 }
 
+static bool box_sound(const plan_box_step *box)
+{
+    return box->kind < PLAN_BOX_KINDS && sbp_sound(&box->from) &&
+           sbp_sound(&box->to);
+}
+
+/* What `tensor` and `box` say of a bucket follows from its parts. */
+static bool sums_up(const plan_task *task)
+{
+    int64_t in = 0, out = 0;
+    for (int32_t i = 0; i < task->n_parts; i++) {
+        const plan_box_step *box = &task->parts[i].box;
+        if (__builtin_add_overflow(in, box->bytes_in, &in) ||
+            __builtin_add_overflow(out, box->bytes_out, &out))
+            return false;
+    }
+    return task->tensor == task->parts[0].tensor && in == task->box.bytes_in &&
+           out == task->box.bytes_out;
+}
+
+static ir_sbp_kind reduction_of(const plan_box_step *box)
+{
+    return (ir_sbp_kind)box->from.at[__builtin_ctz(box->axes)].kind;
+}
+
+/* Its parts go the same way: what one message can carry. */
+static bool part_sound(const role_check *x, const plan_task *task, int32_t i)
+{
+    const plan_part *part = &task->parts[i];
+    const ir_tensor *tensors = x->c->graph->tensors.at;
+    return within(part->tensor, x->c->graph->tensors.n) &&
+           box_sound(&part->box) && part->box.kind == task->box.kind &&
+           part->box.axes == task->box.axes && part->box.bytes_in >= 0 &&
+           part->box.bytes_out >= 0 &&
+           tensors[part->tensor].dtype ==
+               tensors[task->parts[0].tensor].dtype &&
+           reduction_of(&part->box) == reduction_of(&task->parts[0].box);
+}
+
+static bool parts_sound(const role_check *x, const plan_task *task)
+{
+    const int32_t axes = x->c->p->strategy->stages[x->role->stages[0]].mesh.n;
+    if (task->n_parts == 0)
+        return true;
+    if (task->n_parts < 2 || task->kind != PLAN_BOX ||
+        !plan_phase_once(task->phase) || task->box.kind >= PLAN_BOX_KINDS ||
+        !plan_box_fuses(task->box.kind) || task->box.axes == 0 ||
+        task->box.axes >> axes != 0)
+        return false;
+    for (int32_t i = 0; i < task->n_parts; i++)
+        if (!part_sound(x, task, i))
+            return false;
+    return sums_up(task);
+}
+
 /* Node, tensor, communicator and channel by the kind of task. */
 static bool subject_sound(const role_check *x, int32_t t)
 {
@@ -263,8 +318,7 @@ static bool subject_sound(const role_check *x, int32_t t)
     if (on_comm ? !within(task->comm, p->n_comms) : task->comm != -1)
         return false;
     if (task->kind == PLAN_BOX)
-        return task->box.kind < PLAN_BOX_KINDS && sbp_sound(&task->box.from) &&
-               sbp_sound(&task->box.to);
+        return box_sound(&task->box);
     return !on_channel || (sbp_sound(&task->sbp) && sbp_sound(&task->peer_sbp));
 }
 
@@ -280,7 +334,8 @@ static bool arity_sound(const role_check *x, int32_t t)
     case PLAN_LOAD:
         return task->n_in == 0 && task->n_out == 1;
     case PLAN_BOX:
-        return task->n_in == 1 && task->n_out == 1;
+        return task->n_in == plan_task_n_parts(task) &&
+               task->n_out == task->n_in;
     case PLAN_SEND:
         return task->n_in == 1 && task->n_out == 0;
     default:
@@ -308,8 +363,9 @@ static bool line_sound(const role_check *x, int32_t t)
 static bool registers_sound(const role_check *x, int32_t t)
 {
     const plan_task *task = &x->role->tasks[t];
-    if (task->n_in < 0 || task->n_in > IR_MAX_IN || task->n_out < 0 ||
-        task->n_out > IR_MAX_OUT)
+    const int32_t parts = task->n_parts;
+    if (task->n_in < 0 || task->n_in > (parts ? parts : IR_MAX_IN) ||
+        task->n_out < 0 || task->n_out > (parts ? parts : IR_MAX_OUT))
         return false;
     for (int32_t i = 0; i < task->n_in; i++)
         if (!within(task->in[i], x->role->n_registers))
@@ -342,6 +398,10 @@ static bool check_task(const role_check *x, int32_t t)
         BAD_TASK(x, t, "tasks are not sorted by phase and chunk");
     else if (!within(task->stream, x->role->n_streams))
         BAD_TASK(x, t, "stream %d of %d", task->stream, x->role->n_streams);
+    else if (!parts_sound(x, task))
+        BAD_TASK(x, t,
+                 "is a bucket whose parts are not of one kind, dtype and "
+                 "reduction, once per step");
     else if (!registers_sound(x, t))
         BAD_TASK(x, t, "names a register that does not exist");
     else if (!subject_sound(x, t))
@@ -375,6 +435,14 @@ static const char *task_name(const role_check *x, int32_t t)
                : plan_task_name(x->c->graph, &x->role->tasks[t], x->c->scratch);
 }
 
+/* Its messages are prepared once: what they carry lies in one place. */
+static void check_one_buffer(const role_check *x, int32_t t, int32_t reg)
+{
+    if (x->role->tasks[t].n_parts > 0 && x->role->registers[reg].count != 1)
+        BAD_TASK(x, t, "is a bucket with register %d, which has %d buffers",
+                 reg, x->role->registers[reg].count);
+}
+
 /* Every output has this task as its producer; every input counts as a reader.
  * Rates: what changes per micro-batch is neither made nor read per step. */
 static void check_wires(const role_check *x, int32_t t)
@@ -382,6 +450,7 @@ static void check_wires(const role_check *x, int32_t t)
     const plan_task *task = &x->role->tasks[t];
     for (int32_t i = 0; i < task->n_out; i++) {
         const plan_register *r = &x->role->registers[task->out[i]];
+        check_one_buffer(x, t, task->out[i]);
         if (r->producer != t || has(task->out, i, task->out[i]))
             BAD_TASK(x, t, "%s writes register %d (%s), which %s makes",
                      task_name(x, t), task->out[i],
@@ -396,6 +465,7 @@ static void check_wires(const role_check *x, int32_t t)
     for (int32_t i = 0; i < task->n_in; i++) {
         int32_t reg = task->in[i];
         const plan_register *r = &x->role->registers[reg];
+        check_one_buffer(x, t, reg);
         if (!r->per_step && !r->persistent && !is_micro(task->phase))
             BAD_TASK(x, t,
                      "reads register %d, which changes per micro-batch, "

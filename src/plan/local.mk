@@ -22,11 +22,13 @@ src_plan_libfs_plan_a_SOURCES += src/plan/schedule.c src/plan/schedule.h \
   src/plan/pipeline.c
 src_plan_libfs_plan_a_SOURCES += src/plan/text.h src/plan/text_parts.h \
   src/plan/text_origin.c src/plan/text_places.c \
-  src/plan/text_write.c src/plan/text_read.c
+  src/plan/text_write.c src/plan/text_read.c \
+  src/plan/text_reading.h src/plan/text_fields.c src/plan/text_read_role.c
 src_plan_libfs_plan_a_SOURCES += src/plan/plan.h src/plan/task.h \
   src/plan/names.c src/plan/lower.c src/plan/lower.h \
   src/plan/lower_values.c src/plan/lower_tasks.c src/plan/lower_finish.c \
   src/plan/lower_memory.c src/plan/lower_ahead.c src/plan/lower_behind.c \
+  src/plan/lower_buckets.c \
   src/plan/fullest.h src/plan/fullest.c src/plan/memory.c src/plan/memory.h src/plan/memory_life.c \
   src/plan/memory_life.h src/plan/offsets.c src/plan/offsets.h \
   src/plan/offsets_parts.h src/plan/offsets_stack.c \
@@ -89,13 +91,17 @@ tests_plan_text_test_SOURCES = tests/plan_text_test.c tests/plan_hand.h \
   tests/tap.h
 tests_plan_text_test_LDADD = $(plan_libs)
 
-EXTRA_DIST += src/plan/README.md
+EXTRA_DIST += src/plan/README.md src/plan/BUCKETS.md
 
 check_PROGRAMS += tests/plan_file_test
 tests_plan_file_test_SOURCES = tests/plan_file_test.c tests/run_cli.h \
   tests/tap.h
 tests_plan_file_test_LDADD = $(JANSSON_LIBS) -lm
 
+check_PROGRAMS += tests/plan_buckets_test
+tests_plan_buckets_test_SOURCES = tests/plan_buckets_test.c \
+  tests/plan_hand.h tests/tap.h
+tests_plan_buckets_test_LDADD = $(plan_libs)
 check_PROGRAMS += tests/plan_fuzz_test
 tests_plan_fuzz_test_SOURCES = tests/plan_fuzz_test.c tests/plan_hand.h \
   tests/plan_live.h tests/plan_world.h tests/tap.h

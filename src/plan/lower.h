@@ -106,6 +106,9 @@ void plan_lower_finish(lowering *l, plan *p);
 /* Of collectives on a stream of their own (the producers of registers stand):
  * those that wait for nothing of their section stand further ahead. */
 void plan_lower_ahead(lowering *l, plan_role *role);
+/* Collectives of a step go together, as many as have so many bytes
+ * (lower_buckets.c). Streams stand. */
+void plan_lower_buckets(lowering *l, plan_role *role);
 /* The first task behind those of `first`'s section. */
 int32_t plan_lower_section_end(const plan_role *role, int32_t first);
 /* Behind, those that nobody waits for (lower_behind.c). */

@@ -231,6 +231,9 @@ void plan_lower_finish(lowering *l, plan *p)
     for (int32_t r = 0; r < p->n_roles; r++) {
         plan_role *role = &p->roles[r];
         copy_role(l, role);
+        make_streams(l, role);
+        if (l->options->bucket_bytes > 0)
+            plan_lower_buckets(l, role);
         link_producers(role);
         if (l->options->overlap) {
             plan_lower_ahead(l, role);
@@ -239,7 +242,6 @@ void plan_lower_finish(lowering *l, plan *p)
             link_producers(role);
         }
         link_consumers(l, role);
-        make_streams(l, role);
         make_slots(l, role);
         give_credits(l, role);
     }

@@ -41,6 +41,16 @@ static plan_task blank_task(plan_task_kind kind, plan_phase phase)
                        .channel = -1};
 }
 
+/* Room for its registers. */
+static void take_registers(lowering *l, plan_task *task, int32_t n_in,
+                           int32_t n_out)
+{
+    task->n_in = n_in;
+    task->n_out = n_out;
+    task->in = fs_new(l->arena, int32_t, n_in + n_out);
+    task->out = task->in + n_in;
+}
+
 /* In the program of `stage`. */
 static void add_task(lowering *l, int32_t stage, const plan_task *task,
                      const int32_t key[3])
@@ -159,7 +169,7 @@ static void make_box(lowering *l, int32_t id)
         task.scratch_bytes = plan_box_scratch(
             tensor, &l->strategy->stages[v->stage].mesh, &task.box);
     }
-    task.n_in = task.n_out = 1;
+    take_registers(l, &task, 1, 1);
     task.in[0] = parent->reg;
     task.out[0] = v->reg;
     key_before(before, id, key);
@@ -190,7 +200,8 @@ static void make_move(lowering *l, int32_t id)
     recv.sbp = v->sbp;
     recv.peer_sbp = parent->sbp;
     recv.scratch_bytes = plan_cross_scratch(&cross);
-    send.n_in = recv.n_out = 1;
+    take_registers(l, &send, 1, 0);
+    take_registers(l, &recv, 0, 1);
     send.in[0] = parent->reg;
     recv.out[0] = v->reg;
     key_before(producer + 1, id, key);
@@ -208,7 +219,7 @@ static void make_load(lowering *l, int32_t id)
 
     v->reg = add_register(l, v, false);
     task.node = node;
-    task.n_out = 1;
+    take_registers(l, &task, 0, 1);
     task.out[0] = v->reg;
     key_at(node, key);
     key[2] = id; /* one for each way in which it is made here */
@@ -261,8 +272,7 @@ static void make_compute(lowering *l, int32_t v)
 
     task.node = v;
     task.scratch_bytes = scratch_of(l, v);
-    task.n_in = node->n_in;
-    task.n_out = node->n_out;
+    take_registers(l, &task, node->n_in, node->n_out);
     for (int32_t i = 0; i < node->n_in; i++)
         task.in[i] = l->values.at[l->edge_value[s->first_edge[v] + i]].reg;
     for (int32_t o = 0; o < node->n_out; o++)

@@ -33,8 +33,25 @@ const char *plan_task_name(const ir_graph *graph, const plan_task *task,
 
     if (task->kind == PLAN_COMPUTE || task->kind == PLAN_LOAD)
         return graph->nodes.at[task->node].name;
+    if (task->n_parts > 0)
+        return fs_printf(arena, "%s %s and %d more", verb,
+                         graph->tensors.at[task->tensor].name,
+                         (int)task->n_parts - 1);
     return fs_printf(arena, "%s %s", verb,
                      graph->tensors.at[task->tensor].name);
+}
+
+int32_t plan_task_n_parts(const plan_task *task)
+{
+    const bool one = task->kind != PLAN_COMPUTE && task->kind != PLAN_LOAD;
+
+    return task->n_parts > 0 ? task->n_parts : one;
+}
+
+plan_part plan_task_part(const plan_task *task, int32_t i)
+{
+    return task->n_parts > 0 ? task->parts[i]
+                             : (plan_part){task->tensor, task->box};
 }
 
 bool plan_task_computes(const plan_task *task)

@@ -83,7 +83,10 @@ typedef struct plan_lower_options {
     bool share_memory; /* registers of one stream may share bytes */
     int32_t prefetch;  /* extra credits of loaded and received registers; with
                           overlap, largest pieces gathered ahead of readers */
-    bool refine;       /* more effort where greedy offsets leave a gap */
+    /* Collectives that run once per step, of one communicator, kind and dtype,
+     * go together until they have so many bytes; 0: each by itself. */
+    int64_t bucket_bytes;
+    bool refine; /* more effort where greedy offsets leave a gap */
     /* [stages] bytes of an arena: no lower one is looked for below them, nor
      * where none can be that low; NULL: as low as it goes */
     const int64_t *enough_bytes;

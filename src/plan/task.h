@@ -42,10 +42,21 @@ typedef struct plan_stream {
     int32_t channel; /* of SEND and RECV, else -1 */
 } plan_stream;
 
+/* One tensor of a bucket, and its step: as if it were boxed alone. */
+typedef struct plan_part {
+    int32_t tensor;
+    plan_box_step box;
+} plan_part;
+
 /* In-registers of a COMPUTE task follow the node's inputs, out-registers its
  * outputs (views are not tasks: their tensor lives in the register of what
  * they view). A LOAD fills its register as that lies. An update in place has
- * its variable's register both as in[] and as out[]. */
+ * its variable's register both as in[] and as out[].
+ *
+ * A collective of several tensors is a BUCKET: parts[i] takes in[i] to out[i],
+ * and the bytes of all go in the same messages. `tensor` is its first part's,
+ * and so is `box`, but for bytes: they are those of all parts. It runs once per
+ * step, on registers of one buffer each. */
 typedef struct plan_task {
     plan_task_kind kind;
     plan_phase phase;
@@ -59,12 +70,20 @@ typedef struct plan_task {
     int32_t channel;    /* SEND, RECV; else -1 */
     int32_t stream;
     int32_t n_in, n_out;
-    int32_t in[IR_MAX_IN], out[IR_MAX_OUT]; /* registers */
+    int32_t *in, *out; /* registers */
+    int32_t n_parts;   /* of a bucket; of all else 0 */
+    const plan_part *parts;
     int64_t scratch_bytes; /* kernel scratch or packing buffer, at the
                               stream's scratch offset */
 } plan_task;
 
-/* Name of a task for people: "/blocks.0/fc/MatMul", "all-gather x.grad". */
+/* Tensors that it boxes or moves. */
+int32_t plan_task_n_parts(const plan_task *task);
+/* One of them, and how it is boxed, whether the task is a bucket or not. */
+plan_part plan_task_part(const plan_task *task, int32_t i);
+
+/* Name of a task for people: "/blocks.0/fc/MatMul", "all-gather x.grad",
+ * "all-reduce x.grad and 7 more". */
 const char *plan_task_name(const ir_graph *graph, const plan_task *task,
                            fs_arena *arena);
 

@@ -129,14 +129,39 @@ static int32_t peer_axes(const writing *w, const plan_task *t)
                      t->kind == PLAN_SEND ? ends->to_stage : ends->from_stage);
 }
 
-static void box_of(fs_json_out *out, const plan_task *t, int32_t axes)
+static void step_of(fs_json_out *out, const plan_box_step *box, int32_t axes)
 {
+    sbp_text(out, "from", &box->from, axes);
+    sbp_text(out, "to", &box->to, axes);
+    fs_json_out_int(out, "bytes_in", box->bytes_in);
+    fs_json_out_int(out, "bytes_out", box->bytes_out);
+}
+
+/* What all have in common stands once. */
+static void parts_of(const writing *w, const plan_task *t, int32_t axes)
+{
+    fs_json_out *out = w->out;
+    fs_json_out_begin(out, "parts", '[');
+    for (int32_t i = 0; i < t->n_parts; i++) {
+        const plan_part *part = &t->parts[i];
+        fs_json_out_begin(out, NULL, '{');
+        fs_json_out_text(out, "tensor",
+                         w->graph->tensors.at[part->tensor].name);
+        step_of(out, &part->box, axes);
+        fs_json_out_end(out, '}');
+    }
+    fs_json_out_end(out, ']');
+}
+
+static void box_of(const writing *w, const plan_task *t, int32_t axes)
+{
+    fs_json_out *out = w->out;
     fs_json_out_text(out, "box", plan_box_name(t->box.kind));
     axes_of(out, "axes", t->box.axes);
-    sbp_text(out, "from", &t->box.from, axes);
-    sbp_text(out, "to", &t->box.to, axes);
-    fs_json_out_int(out, "bytes_in", t->box.bytes_in);
-    fs_json_out_int(out, "bytes_out", t->box.bytes_out);
+    if (t->n_parts > 0)
+        parts_of(w, t, axes);
+    else
+        step_of(out, &t->box, axes);
     fs_json_out_int(out, "comm", t->comm);
 }
 
@@ -151,10 +176,10 @@ static void task_of(const writing *w, const plan_role *role, const plan_task *t)
         fs_json_out_int(out, "chunk", t->chunk);
     if (t->kind == PLAN_COMPUTE || t->kind == PLAN_LOAD)
         fs_json_out_text(out, "node", w->graph->nodes.at[t->node].name);
-    else
+    else if (t->n_parts == 0)
         fs_json_out_text(out, "tensor", w->graph->tensors.at[t->tensor].name);
     if (t->kind == PLAN_BOX)
-        box_of(out, t, axes);
+        box_of(w, t, axes);
     if (t->kind == PLAN_SEND || t->kind == PLAN_RECV) {
         sbp_text(out, "sbp", &t->sbp, axes);
         sbp_text(out, "peer_sbp", &t->peer_sbp, peer_axes(w, t));

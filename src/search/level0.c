@@ -739,7 +739,7 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
         status = search_recut(&z, err);
     if (status == FS_OK && problem->in_full)
         search_prove_every_cut(&z);
-    if (status == FS_OK && problem->in_full && z.kept.from)
+    if (status == FS_OK && problem->in_full && !problem->buckets && z.kept.from)
         out->sim_bound_s = search_sim_bound(&z);
     end_proof(&z);
     if (status == FS_OK)

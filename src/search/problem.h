@@ -121,6 +121,8 @@ typedef struct search_problem {
     double below_s;   /* only plans that cost less are of interest; 0: all */
     bool overlap;     /* plans are lowered so that collectives may run beside
                          what computes */
+    bool buckets;     /* and that collectives of a step go together: what a
+                         simulation takes at least is not known then */
     bool in_full;     /* told are digests of the question, a bound of all
                          simulations and, where memory forbids all, the smallest
                          plan */

@@ -52,6 +52,20 @@ void sim_watch_claim(sim_watch *w, const simulation *s, int32_t role,
             s->p->roles[role].registers[reg].bytes;
 }
 
+/* In-registers, then out-registers. */
+static int32_t register_of(const plan_task *task, int32_t i)
+{
+    return i < task->n_in ? task->in[i] : task->out[i - task->n_in];
+}
+
+static bool stands_before(const plan_task *task, int32_t i)
+{
+    int32_t k = 0;
+    while (k < i && register_of(task, k) != register_of(task, i))
+        k++;
+    return k < i;
+}
+
 void sim_watch_release(sim_watch *w, const simulation *s, int32_t role,
                        const plan_task *task, int32_t sign)
 {
@@ -59,16 +73,10 @@ void sim_watch_release(sim_watch *w, const simulation *s, int32_t role,
         return;
     const plan_register *registers = s->p->roles[role].registers;
     const int64_t *released = s->actors[role]->released;
-    int32_t seen[IR_MAX_IN + IR_MAX_OUT], n = 0;
     for (int32_t i = 0; i < task->n_in + task->n_out; i++) {
-        const int32_t reg =
-            i < task->n_in ? task->in[i] : task->out[i - task->n_in];
-        bool again = registers[reg].persistent;
-        for (int32_t k = 0; k < n; k++)
-            again = again || seen[k] == reg;
-        if (again)
+        const int32_t reg = register_of(task, i);
+        if (registers[reg].persistent || stands_before(task, i))
             continue;
-        seen[n++] = reg;
         w->live[role][w->kind[role][reg]] +=
             sign * released[reg] * registers[reg].bytes;
     }

@@ -1,0 +1,138 @@
+/* A bucket pays its latency once: of k gradients of s bytes that two ranks
+ * reduce, k (alpha + s beta) without and alpha + k s beta with. */
+#include "plan_hand.h"
+
+#include "cost/cost.h"
+#include "sim/sim.h"
+
+#include <stdlib.h>
+
+enum { LAYERS = 5, WIDTH = 8 };
+
+/* The first signature that takes all inputs as they are given; updates take
+ * all whole. */
+static bool fits(const ir_graph *g, const plan_strategy *s, int32_t v,
+                 const ir_nd_sig *sig)
+{
+    const ir_node *node = &g->nodes.at[v];
+    for (int32_t i = 0; i < node->n_in; i++) {
+        const ir_tensor *t = &g->tensors.at[node->in[i]];
+        if (!ir_nd_sbp_equal(&sig->in[i], &s->sig[t->producer].out[t->slot], 1))
+            return false;
+    }
+    return true;
+}
+
+static void choose(const ir_graph *g, plan_strategy *s, int32_t v,
+                   fs_arena *arena)
+{
+    const ir_node *node = &g->nodes.at[v];
+    ir_nd_sig_list list = {0};
+    ir_signatures(g, node, &s->stages[0].mesh, arena, &list);
+    s->sig[v] = list.at[0]; /* all whole */
+    for (int32_t k = 0; k < list.n && node->phase != IR_UPDATE; k++) {
+        const ir_sbp out = node->n_out ? list.at[k].out[0].at[0] : IR_SBP_B;
+        if (node->op == IR_OP_input
+                ? out.kind == IR_S && out.axis == 0
+                : node->n_in > 0 && fits(g, s, v, &list.at[k])) {
+            s->sig[v] = list.at[k];
+            return;
+        }
+    }
+}
+
+static plan_strategy *make_data_parallel(const ir_graph *g, fs_arena *arena)
+{
+    plan_strategy *s = hand_stages(g, 1, (ir_mesh){1, {2}}, arena);
+    plan_boxer *boxer =
+        plan_boxer_create((plan_boxing_cost){.seconds = hand_seconds}, arena);
+    for (int32_t v = 0; v < s->n_nodes; v++) {
+        choose(g, s, v, arena);
+        FS_ASSERT(hand_box_node(g, s, v, boxer));
+    }
+    return s;
+}
+
+typedef struct played {
+    plan *p;
+    plan_timing *timing;
+    sim_result sim;
+} played;
+
+static played play(const ir_graph *g, const hw_cluster *c,
+                   const plan_strategy *s, const plan_lower_options *options,
+                   fs_arena *arena)
+{
+    const cost_model *model = cost_model_create(c, arena);
+    const sim_options how = {.steps = 4, .straggler = 1};
+    played x = {.p = hand_lower_by(g, c, s, options, arena)};
+    fs_err err = {0};
+    plan_report report;
+    tap_equal_int(plan_check(g, c, x.p, arena, &report), FS_OK, "it is sound");
+    x.timing = cost_timing(model, g, x.p, arena);
+    tap_ok(sim_run(g, x.p, c, x.timing, &how, arena, &err, &x.sim) == FS_OK,
+           "and played%s", err.text);
+    return x;
+}
+
+/* The one collective of the step's end; NULL: there are several. */
+static const plan_demand *only_sum(const played *x, int32_t *n, double *sum_s)
+{
+    const plan_role *r = &x->p->roles[0];
+    const plan_demand *demand = NULL;
+    *n = 0;
+    *sum_s = 0;
+    for (int32_t t = 0; t < r->n_tasks; t++)
+        if (r->tasks[t].comm >= 0 && r->tasks[t].phase == PLAN_END) {
+            demand = &x->timing->demand[0][t];
+            *sum_s += demand->total_s;
+            ++*n;
+        }
+    return demand;
+}
+
+static void test_closed_form(bool overlap)
+{
+    fs_arena *arena = fs_arena_create();
+    ir_graph *g = hand_mlp(LAYERS, 8, WIDTH, 1);
+    hw_cluster *c = hand_cluster(arena, 1, 2, 0);
+    const plan_strategy *s = make_data_parallel(g, arena);
+    plan_lower_options options = plan_lower_defaults();
+    int32_t n;
+    double alone_s, together_s;
+    options.overlap = overlap;
+    const played alone = play(g, c, s, &options, arena);
+    options.bucket_bytes = 1 << 20;
+    const played together = play(g, c, s, &options, arena);
+    const plan_demand one = *only_sum(&alone, &n, &alone_s);
+    tap_equal_int(n, LAYERS, "%d gradients are reduced", LAYERS);
+    const plan_demand all = *only_sum(&together, &n, &together_s);
+    tap_equal_int(n, 1, "all in one bucket");
+    const double beta_s = one.network_s + one.memory_s;
+    const double alpha_s = one.latency_s + one.launch_s;
+    tap_near(one.total_s, alpha_s + beta_s, 1e-12, "alpha + s beta each");
+    tap_near(all.total_s, alpha_s + LAYERS * beta_s, 1e-9,
+             "alpha + k s beta together");
+    tap_near(alone_s - together_s, (LAYERS - 1) * alpha_s, 1e-9,
+             "so the latency of all but one is saved");
+    if (!overlap)
+        tap_near(alone.sim.iteration_s - together.sim.iteration_s,
+                 alone_s - together_s, 1e-9, "and the step is so much shorter");
+    else
+        tap_ok(together.sim.iteration_s < alone.sim.iteration_s,
+               "and the step is shorter: %g s, %g s", together.sim.iteration_s,
+               alone.sim.iteration_s);
+    options.bucket_bytes = 2 * WIDTH * WIDTH * 4;
+    const played pairs = play(g, c, s, &options, arena);
+    only_sum(&pairs, &n, &together_s);
+    tap_equal_int(n, (LAYERS + 1) / 2, "two by two");
+    ir_graph_destroy(g);
+    fs_arena_destroy(arena);
+}
+
+int main(void)
+{
+    test_closed_form(false);
+    test_closed_form(true);
+    return tap_done();
+}
