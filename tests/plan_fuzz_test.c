@@ -187,6 +187,39 @@ static plan_strategy *make_plain(fuzzing *x, bool *overlap, fs_arena *arena)
     return s;
 }
 
+static bool has_bucket(const plan *p)
+{
+    bool has = false;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        for (int32_t i = 0; i < p->roles[r].n_tasks; i++)
+            has |= p->roles[r].tasks[i].n_parts > 0;
+    return has;
+}
+
+static plan *lower(const fuzzing *x, const plan_strategy *s, bool overlap,
+                   fs_arena *arena)
+{
+    plan_lower_options options = plan_lower_defaults();
+    options.overlap = overlap;
+    options.bucket_bytes = overlap ? 1 << 20 : 0;
+    return hand_lower_by(x->g, hand_cluster(arena, 1, 8, 0), s, &options,
+                         arena);
+}
+
+/* The first signatures that reduce several gradients in one go. */
+static plan_strategy *make_bucket(fuzzing *x, bool *overlap, fs_arena *arena)
+{
+    plan_strategy *s;
+    uint64_t seed = 1;
+    x->g = hand_mlp(4, 8, 8, 2);
+    *overlap = true;
+    do {
+        s = hand_stages(x->g, 1, (ir_mesh){1, {2}}, arena);
+        hand_signatures(x->g, s, seed, arena);
+    } while (!has_bucket(lower(x, s, true, arena)) && seed++ < 100);
+    return s;
+}
+
 static plan_strategy *make_v(fuzzing *x, bool *overlap, fs_arena *arena)
 {
     x->g = make_layers(4, NULL);
@@ -264,6 +297,12 @@ static bool has_sharing(const fuzzing *x, const plan *p)
     return has && has_box(p, PLAN_ALL_GATHER);
 }
 
+static bool has_parts(const fuzzing *x, const plan *p)
+{
+    (void)x;
+    return has_bucket(p);
+}
+
 static bool has_halo(const fuzzing *x, const plan *p)
 {
     (void)x;
@@ -300,10 +339,7 @@ static fuzzing make_fuzzing(const char *name, making *make,
     bool overlap;
     plan_strategy *s = make(&x, &overlap, arena);
     x.c = hand_cluster(x.g->arena, 1, 8, 0);
-    plan_lower_options options = plan_lower_defaults();
-    options.overlap = overlap;
-    options.bucket_bytes = overlap ? 1 << 20 : 0;
-    plan *p = hand_lower_by(x.g, x.c, s, &options, arena);
+    plan *p = lower(&x, s, overlap, arena);
     tap_ok(has(&x, p), "%s: the plan has what it is for", name);
     snprintf(x.path, sizeof x.path, "plan_fuzz_test.%d.json", (int)getpid());
     if (plan_write(x.path, x.g, p, &origin, x.c, &err) != FS_OK ||
@@ -579,6 +615,7 @@ int main(void)
                 {"zb-v", make_v, has_weight_slot, 4},
                 {"recompute", make_again, has_copies, 2},
                 {"ZeRO-3 on 2 x 2", make_zero, has_sharing, 2},
+                {"a bucket", make_bucket, has_parts, 1},
                 {"halos", make_halo, has_halo, 2},
                 {"unlike stages", make_unlike, has_unlike, 2}};
     const uint64_t seed = tap_seed(31);

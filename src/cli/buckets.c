@@ -9,13 +9,19 @@ static bool is_auto(const cli_args *a)
     return a->bucket_bytes && strcmp(a->bucket_bytes, "auto") == 0;
 }
 
+static fs_status parse(const char *text, fs_err *err, int64_t *bytes)
+{
+    *bytes = 0;
+    return strcmp(text, "0") == 0 ? FS_OK : cli_parse_bytes(text, err, bytes);
+}
+
 /* Checked before. */
 static int64_t said_bytes(const cli_args *a)
 {
     fs_err ignored = {0};
     int64_t bytes = 0;
     if (a->bucket_bytes && !is_auto(a) &&
-        cli_parse_bytes(a->bucket_bytes, &ignored, &bytes) != FS_OK)
+        parse(a->bucket_bytes, &ignored, &bytes) != FS_OK)
         return 0;
     return bytes;
 }
@@ -26,7 +32,7 @@ fs_status cli_check_buckets(cli *c)
     int64_t bytes;
     if (!a->bucket_bytes || is_auto(a))
         return FS_OK;
-    fs_status status = cli_parse_bytes(a->bucket_bytes, &c->err, &bytes);
+    fs_status status = parse(a->bucket_bytes, &c->err, &bytes);
     if (status != FS_OK)
         fs_err_prefix(&c->err, "--bucket-bytes");
     return status;
