@@ -22,28 +22,34 @@ static int32_t count_fits(const ir_graph *g, const plan_strategy *s, int32_t v,
     return n;
 }
 
-/* Inputs are cut by samples; what is made of them lies as it comes; variables
- * and their updates are whole. */
+/* Inputs are cut by samples; what is made of them lies as it comes, by samples
+ * where it may; variables and their updates are whole. */
+static int32_t worth(const ir_graph *g, const plan_strategy *s, int32_t v,
+                     const ir_nd_sig *sig)
+{
+    const ir_node *node = &g->nodes.at[v];
+    const ir_sbp out = node->n_out ? sig->out[0].at[0] : IR_SBP_B;
+    const bool samples = out.kind == IR_S && out.axis == 0;
+    if (node->op == IR_OP_input)
+        return samples;
+    if (node->n_in == 0 ||
+        (node->phase == IR_UPDATE && node->op != IR_OP_accumulate))
+        return -1;
+    return 2 * count_fits(g, s, v, sig) + samples;
+}
+
 static void choose(const ir_graph *g, plan_strategy *s, int32_t v,
                    fs_arena *arena)
 {
-    const ir_node *node = &g->nodes.at[v];
-    const bool updates =
-        node->phase == IR_UPDATE && node->op != IR_OP_accumulate;
     int32_t best = -1;
     ir_nd_sig_list list = {0};
-    ir_signatures(g, node, &s->stages[0].mesh, arena, &list);
-    s->sig[v] = list.at[0];
-    for (int32_t k = 0; k < list.n && !updates; k++) {
-        const ir_nd_sig *sig = &list.at[k];
-        const ir_sbp out = node->n_out ? sig->out[0].at[0] : IR_SBP_B;
-        const int32_t fit = node->op == IR_OP_input
-                                ? out.kind == IR_S && out.axis == 0
-                            : node->n_in > 0 ? count_fits(g, s, v, sig)
-                                             : -1;
-        if (fit > best)
-            s->sig[v] = *sig;
-        best = fit > best ? fit : best;
+    ir_signatures(g, &g->nodes.at[v], &s->stages[0].mesh, arena, &list);
+    s->sig[v] = list.at[0]; /* all whole */
+    for (int32_t k = 0; k < list.n; k++) {
+        const int32_t is = worth(g, s, v, &list.at[k]);
+        if (is > best)
+            s->sig[v] = list.at[k];
+        best = is > best ? is : best;
     }
 }
 
