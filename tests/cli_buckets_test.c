@@ -4,8 +4,8 @@
 #include "tests/run_cli.h"
 
 #define NETWORK                                                                \
-    "zoo:gpt,layers=2,hidden=32,heads=2,vocab=64,seq=16 --cluster local "      \
-    "--ranks 2 --batch 4 --dp 2 --db none"
+    "zoo:gpt,layers=2,hidden=32,heads=2,vocab=64,seq=16 --cluster 1x2:cpu "    \
+    "--batch 4 --dp 2 --db none"
 
 /* Tasks of a plan that lie on a communicator, and that have several parts. */
 static void count_tasks(const char *file, int *collectives, int *buckets)
