@@ -4,8 +4,8 @@
 #include "tests/run_cli.h"
 
 #define NETWORK                                                                \
-    "zoo:gpt,layers=2,hidden=32,heads=2,vocab=64,seq=16 --cluster 1x2:cpu "    \
-    "--batch 4 --dp 2 --db none"
+    "zoo:gpt,layers=2,hidden=32,heads=2,vocab=64,seq=16 --cluster local "      \
+    "--ranks 2 --batch 4 --dp 2 --db none"
 
 /* Tasks of a plan that lie on a communicator, and that have several parts. */
 static void count_tasks(const char *file, int *collectives, int *buckets)
@@ -58,7 +58,7 @@ static void test_one(const char *others, const char *bytes)
     make_plan(options, "together.json");
     count_tasks("alone.json", &n, &none);
     count_tasks("together.json", &fewer, &some);
-    tap_ok(none == 0 && some > 0 && fewer < n / 2,
+    tap_ok(none == 0 && some > 0 && fewer < n,
            "%d collectives, of them %d buckets, are left of %d", fewer, some,
            n);
     cli_answer *a = cli("check \"$D/together.json\" --db none");

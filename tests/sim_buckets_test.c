@@ -131,13 +131,14 @@ static void test_closed_form(bool overlap)
              "alpha + k s beta together");
     tap_near(alone_s - together_s, (LAYERS - 1) * alpha_s, 1e-9,
              "so the latency of all but one is saved");
+    const double gain_s = alone.sim.iteration_s - together.sim.iteration_s;
     if (!overlap)
-        tap_near(alone.sim.iteration_s - together.sim.iteration_s,
-                 alone_s - together_s, 1e-9, "and the step is so much shorter");
-    else
-        tap_ok(together.sim.iteration_s < alone.sim.iteration_s,
-               "and the step is shorter: %g s, %g s", together.sim.iteration_s,
-               alone.sim.iteration_s);
+        tap_near(gain_s, alone_s - together_s, 1e-9,
+                 "and the step is so much shorter");
+    else /* nothing hides the bucket, which begins with the last of them */
+        tap_ok(gain_s >= -(LAYERS - 1) * beta_s * (1 + 1e-9),
+               "beside the pass no more than the others' bytes is lost: %g s",
+               -gain_s);
     options.bucket_bytes = 2 * WIDTH * WIDTH * 4;
     const played pairs = play(g, c, s, &options, arena);
     last_sum(&pairs, &n, &together_s);
