@@ -5,7 +5,7 @@
 
 #define NETWORK                                                                \
     "zoo:gpt,layers=2,hidden=32,heads=2,vocab=64,seq=16 --cluster local "      \
-    "--ranks 2 --batch 4 --dp 2 --db none"
+    "--ranks 2 --batch 4 --dp 2"
 
 /* Tasks of a plan that lie on a communicator, and that have several parts. */
 static void count_tasks(const char *file, int *collectives, int *buckets)
@@ -38,7 +38,7 @@ static void make_plan(const char *options, const char *file)
 static void train(const char *file, char digest[64])
 {
     cli_answer *a = cli("run \"$D/%s\" --data synthetic --steps 3 "
-                        "--collectives direct --db none --json",
+                        "--collectives direct --json",
                         file);
     const char *text =
         json_string_value(json_object_get(a->json, "weights_digest"));
@@ -61,7 +61,7 @@ static void test_one(const char *others, const char *bytes)
     tap_ok(none == 0 && some > 0 && fewer < n,
            "%d collectives, of them %d buckets, are left of %d", fewer, some,
            n);
-    cli_answer *a = cli("check \"$D/together.json\" --db none");
+    cli_answer *a = cli("check \"$D/together.json\"");
     tap_equal_int(a->status, 0, "it is sound");
     train("alone.json", alone);
     train("together.json", together);
