@@ -369,14 +369,14 @@ static void try_bits(const equal_case *c, const plan_strategy *s,
 {
     fs_err err = {0};
     equal_case plain = *c;
-    job apart = {.graph = spread->graph, .arena = spread->arena};
+    job single = {.graph = spread->graph, .arena = spread->arena};
     running together, alone;
     plain.bucket_bytes = 0;
-    if (prepare(&plain, s, c->ranks, &err, &apart) != FS_OK)
+    if (prepare(&plain, s, c->ranks, &err, &single) != FS_OK)
         end_as(v, EQUAL_REFUSED, "without buckets: %s", err.text);
     else if (run_job_by(c, spread, NULL, c->ranks, PLAN_BY_direct, &together) !=
                  FS_OK ||
-             run_job_by(&plain, &apart, NULL, c->ranks, PLAN_BY_direct,
+             run_job_by(&plain, &single, NULL, c->ranks, PLAN_BY_direct,
                         &alone) != FS_OK)
         end_as(v, EQUAL_FAULT, "%s%s", together.err.text, alone.err.text);
     else if (!same_bits(&together, &alone))
