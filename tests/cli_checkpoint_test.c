@@ -244,6 +244,7 @@ static void test_refusals(void)
         {"--checkpoint $D/x --checkpoint-every 0", "1 or more, not '0'"},
         {"--checkpoint $D/x --checkpoint-every soon", "not 'soon'"},
         {"--checkpoint $D/a.json", "wants a folder"},
+        {"--checkpoint $D/made", "the checkpoint of step 7 is there already"},
         {"--checkpoint $D/nowhere/there", "nowhere/there"},
         {"--checkpoint $D/made --resume", "leaves nothing to do"},
     };
@@ -261,6 +262,17 @@ static void test_refusals(void)
              "run $D/a.json %s --steps 20 --checkpoint $D/go --resume", data);
     refuse(words, "no checkpoint is whole");
     tap_ok(!is_there("x"), "what was refused has made no folder");
+}
+
+/* What is drawn hangs on it. */
+static void test_seed(void)
+{
+    in_scratch("rm -rf go && cp -r made go");
+    cli_answer *a = cli("run $D/a.json %s --steps 8 --checkpoint $D/go "
+                        "--resume --seed 5",
+                        data);
+    tap_ok(a->status == 0 && strstr(a->err, "trained with --seed 0, this run"),
+           "another seed is told");
 }
 
 static void test_none(void)
@@ -378,6 +390,7 @@ int main(void)
     for (int i = 0; i < (more ? atoi(more) : 12); i++)
         test_drawn_damage(seed + (unsigned long long)i);
     test_none();
+    test_seed();
     test_scalars();
     test_launch();
     test_refusals();

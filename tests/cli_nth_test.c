@@ -251,6 +251,7 @@ static void test_checkpoint(int number)
     const int times = how_many(3);
     for (int rank = 0; rank < 2; rank++) {
         f.rank = rank;
+        shell("rm -rf \"$D/ck\"");
         const long n = count_calls(&f);
         for (int i = 0; n > 0 && i < times; i++) {
             shell("rm -rf \"$D/ck\"");

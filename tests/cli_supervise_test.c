@@ -181,6 +181,21 @@ static void test_replanned(void)
     shell("rm -rf \"$D/ck\"");
 }
 
+/* The fault stands where no plan is found: here, for want of what it is made
+ * by. */
+static void test_not_replanned(void)
+{
+    char data[1024];
+    snprintf(data, sizeof data, "%s", cli_env("FS_DATA", ""));
+    setenv("FS_DATA", "/nowhere", 1);
+    const cli_answer *a = run_with("step:3=kill9@2", 1, "--replan");
+    setenv("FS_DATA", data, 1);
+    tap_ok(says(a, 3, "SIGKILL") && strstr(a->err, "--replan: ") &&
+               strcmp(text_of(a, "fault"), "killed") == 0 &&
+               !json_object_get(a->json, "restarts"),
+           "no plan for those that are left: the fault is told, and why");
+}
+
 /* ---- inference: outputs in the place of losses ---- */
 
 #define INFER "run \"$D/i4.json\" --data synthetic --steps 16 --json --outputs "
@@ -474,6 +489,7 @@ int main(void)
         test_resumed();
         test_moments();
         test_replanned();
+        test_not_replanned();
         test_inference(infer_plans[0], "step:9=kill9@2");
         test_inference(infer_plans[1], "transfer:20=stop@1");
         test_straggler();

@@ -53,6 +53,20 @@ static fs_status check_resume(cli *c, const char *dir, int64_t steps)
                    dir, at[0], steps);
 }
 
+/* What another training has left there would be gone on with after a fault, and
+ * kept as if it were of this one. A rank looks before any of its own is. */
+static fs_status check_new(cli *c, const char *dir)
+{
+    int64_t *at;
+    if (exec_checkpoints_list(dir, c->arena, &at) == 0)
+        return FS_OK;
+    return fs_fail(&c->err, FS_INVALID,
+                   "--checkpoint %s: the checkpoint of step %" PRId64
+                   " is there already: --resume goes on with it; a training "
+                   "that begins anew wants a folder of its own",
+                   dir, at[0]);
+}
+
 fs_status cli_check_checkpoints(cli *c, int64_t steps)
 {
     const cli_args *a = &c->args;
@@ -70,7 +84,8 @@ fs_status cli_check_checkpoints(cli *c, int64_t steps)
                        "more, not '%s'",
                        a->checkpoint_every);
     FS_TRY(check_folder(c, a->checkpoint));
-    return a->resume ? check_resume(c, a->checkpoint, steps) : FS_OK;
+    return a->resume ? check_resume(c, a->checkpoint, steps)
+                     : check_new(c, a->checkpoint);
 }
 
 static fs_status open_weights(cli *c, const ir_graph *graph,

@@ -211,6 +211,16 @@ static json_t *all_losses(const cli_outcome *o)
     return losses;
 }
 
+/* The first step (from 1) whose loss is no number, 0 when all are. Only a run
+ * whose loss is known is looked at: without one there are none at all. */
+static int64_t diverged_at(const cli_plan *p, const cli_outcome *o)
+{
+    for (int64_t k = 0; p->model.graph->loss >= 0 && k < o->steps; k++)
+        if (!isfinite(o->result.losses[k]))
+            return o->result.first_step + k + 1;
+    return 0;
+}
+
 static void fill_json(cli *c, const cli_plan *p, const cli_outcome *o,
                       const sim_result *sim)
 {
@@ -244,7 +254,8 @@ static void fill_json(cli *c, const cli_plan *p, const cli_outcome *o,
                         predicted_process(p) > 0
                             ? json_integer((json_int_t)predicted_process(p))
                             : json_null());
-    json_object_set_new(out, "weights_digest", json_string(digest));
+    if (diverged_at(p, o) == 0) /* nobody has weights then */
+        json_object_set_new(out, "weights_digest", json_string(digest));
     cli_plan_digest(c, p);
 }
 
@@ -427,16 +438,6 @@ static fs_status draw_in(cli *c, const cli_plan *p, const cli_outcome *o,
     if (status != FS_OK && made)
         rmdir(dir); /* unless something is in it */
     return status;
-}
-
-/* The first step (from 1) whose loss is no number, 0 when all are. Only a run
- * whose loss is known is looked at: without one there are none at all. */
-static int64_t diverged_at(const cli_plan *p, const cli_outcome *o)
-{
-    for (int64_t k = 0; p->model.graph->loss >= 0 && k < o->steps; k++)
-        if (!isfinite(o->result.losses[k]))
-            return o->result.first_step + k + 1;
-    return 0;
 }
 
 /* What ran is kept and told; there is no last step to draw. */

@@ -174,6 +174,11 @@ static void forget_marks(const cli *c, int32_t n)
     }
 }
 
+bool cli_is_signal(int code)
+{
+    return code > 128 && code - 128 <= SIGRTMAX;
+}
+
 /* mpirun ends with the status of a rank, with statuses of its own, and with
  * 128 + n when a signal n ended a rank. */
 static bool said_by_rank(const cli *c, int code, int32_t n)
@@ -198,7 +203,7 @@ static fs_status outcome(cli *c, int raw, int32_t n)
     if (code == 127)
         return fs_fail(&c->err, FS_FAULT, "cannot start %s",
                        n > 1 ? FS_MPIRUN : c->program);
-    if (code > 128) {
+    if (cli_is_signal(code)) {
         int32_t dead = find_dead(c, n);
         return ended_by(
             c, dead < 0 ? "a rank" : fs_printf(c->arena, "rank %d", dead),

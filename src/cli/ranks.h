@@ -23,6 +23,10 @@ typedef struct cli_ranks_watcher {
 fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words,
                           const cli_ranks_watcher *watcher);
 
+/* Is a status that a shell or mpirun ended with 128 and a signal? (255 of ssh
+ * is not.) */
+bool cli_is_signal(int code);
+
 /* What that would start, told: a line for a shell, and "launch", its words. */
 void cli_tell_launch(cli *c, int32_t n, const char *const *words);
 

@@ -296,6 +296,18 @@ static void note_given(supervisor *s, const cli_plan *p)
         s->given = least;
 }
 
+/* No plan for them: the fault stands, and nobody goes on. */
+static fs_status stay_lost(supervisor *s, cli *c, const fs_err *fault)
+{
+    const fs_err why = c->err;
+    c->err = (fs_err){0};
+    const fs_status status = fs_fail(
+        &c->err, FS_FAULT, "%.400s; --replan: %.400s", fault->text, why.text);
+    s->restarts--;
+    tell_last(s, c);
+    return status;
+}
+
 static fs_status run_job(supervisor *s, cli *c, const cli_plan *p,
                          const char *const *said, cli_outcome *out)
 {
@@ -318,12 +330,14 @@ static fs_status run_job(supervisor *s, cli *c, const cli_plan *p,
             tell_last(s, c);
             return status;
         }
+        const fs_err fault = c->err;
         c->err = (fs_err){0};
         note_given(s, p);
         s->restarts++;
         s->telling = true;
-        if (c->args.replan && is_lost(&s->watch.fault))
-            FS_TRY(take_fewer(s, c, &p, words, out));
+        if (c->args.replan && is_lost(&s->watch.fault) &&
+            take_fewer(s, c, &p, words, out) != FS_OK)
+            return stay_lost(s, c, &fault);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "cli/predict.h"
+#include "cli/ranks.h"
 
 #include <errno.h>
 #include <math.h>
@@ -519,9 +520,9 @@ static void judge_signal(cli_watch *w, int32_t rank, int number)
 void cli_watch_judge(cli_watch *w, int raw)
 {
     const int code = WIFEXITED(raw) ? WEXITSTATUS(raw) : 0;
-    const int number = WIFSIGNALED(raw) ? WTERMSIG(raw)
-                       : code > 128     ? code - 128
-                                        : 0;
+    const int number = WIFSIGNALED(raw)      ? WTERMSIG(raw)
+                       : cli_is_signal(code) ? code - 128
+                                             : 0;
     cli_watch_copy(w);
     if (w->fault.kind != EXEC_NO_FAULT)
         return;

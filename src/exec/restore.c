@@ -179,6 +179,10 @@ static void warn_of_change(const exec_rank *rank, const exec_checkpoint *c,
                 c->step * rank->plan->strategy->batch);
     if (c->data_digest != data_digest)
         fs_warn("%s: was trained on other data", c->path);
+    if (c->seed != rank->options->seed)
+        fs_warn("%s: was trained with --seed %" PRIu64 ", this run has %" PRIu64
+                ": what is drawn from here on is another",
+                c->path, c->seed, rank->options->seed);
 }
 
 fs_status exec_rank_restore(exec_rank *rank, const exec_saving *saving,
