@@ -5,6 +5,7 @@
 
 #include "interpret.h"
 #include "ir/element.h"
+#include "ir/window.h"
 #include "kernels/tiled.h"
 #include "op_cases.h"
 #include "tap.h"
@@ -201,6 +202,59 @@ static bool check_in_place(ir_op_kind op, uint64_t seed)
     return most > 1;
 }
 
+/* ---- pieces of convolutions that have some of the groups ---- */
+
+/* One sample, the first `kept` of the groups. */
+static void cut_groups(kernel_call *call, int64_t kept)
+{
+    const int64_t groups = call->node->i[IR_WINDOW_GROUPS];
+    const int weights = call->node->op == IR_OP_conv_filter_grad ? 2 : 1;
+    kernel_arg *all[3] = {&call->in[0], &call->in[1], &call->out[0]};
+    for (int i = 0; i < 3; i++) {
+        ir_shape *shape = &all[i]->shape;
+        const int axis = i == weights ? 0 : 1;
+        shape->dim[axis] = shape->dim[axis] / groups * kept;
+        if (i != weights)
+            shape->dim[0] = 1;
+    }
+}
+
+static bool same_groups(ir_op_kind op, uint64_t *seed, int *cut, fs_err *err)
+{
+    instance c = {.graph = ir_graph_create("case")};
+    kernel_call whole, tiled;
+    bool same = true;
+    if (build(&c, op, IR_F32, seed, err) == FS_OK) {
+        const int64_t groups = c.call.node->i[IR_WINDOW_GROUPS];
+        const int64_t kept = 1 + (int64_t)(fs_rand(seed) % (uint64_t)groups);
+        take_outputs(&c, &whole);
+        take_outputs(&c, &tiled);
+        cut_groups(&whole, kept);
+        cut_groups(&tiled, kept);
+        run_in_place(&whole, 1, err);
+        *cut += run_in_place(&tiled, 8, err) > 0;
+        same = same_bits(&whole, &tiled);
+    }
+    ir_graph_destroy(c.graph);
+    return same;
+}
+
+static void test_groups(uint64_t seed)
+{
+    static const ir_op_kind ops[] = {IR_OP_conv, IR_OP_conv_data_grad,
+                                     IR_OP_conv_filter_grad};
+    fs_err err = {0};
+    for (size_t k = 0; k < sizeof ops / sizeof *ops; k++) {
+        int cut = 0, differ = 0;
+        for (int i = 0; i < 10 * TRIALS && err.status == FS_OK; i++)
+            differ += !same_groups(ops[k], &seed, &cut, &err);
+        tap_ok(err.status == FS_OK && differ == 0 && cut > 0,
+               "%s of some of the groups: the same bits, %d in tiles%s%s",
+               ir_op_table[ops[k]]->name, cut, err.status ? ": " : "",
+               err.text);
+    }
+}
+
 int main(void)
 {
     uint64_t seed = tap_seed(20260729);
@@ -212,6 +266,7 @@ int main(void)
     for (int op = 0; op < IR_OP_COUNT; op++)
         if (kernel_reference((ir_op_kind)op) && op != IR_OP_chain)
             lies += check_in_place((ir_op_kind)op, fs_rand(&seed));
+    test_groups(fs_rand(&seed));
     tap_ok(lies > 50, "%d ops in tiles that lie where they lie", lies);
     return tap_done();
 }

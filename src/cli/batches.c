@@ -223,6 +223,7 @@ static void depart(cli_batches *b)
     of->departed_ns = fs_now_ns();
     cli_mailbox_depart(b->box, number);
     pthread_mutex_lock(&b->lock);
+    cli_mailbox_call(b->box);
 }
 
 static void serve_once(cli_batches *b)
@@ -242,8 +243,10 @@ static void serve_once(cli_batches *b)
         depart(b);
         return;
     }
-    if (b->state == CLI_ENDS && b->up && !b->first && b->back == b->departed)
+    if (b->state == CLI_ENDS && b->up && !b->first && b->back == b->departed) {
         cli_mailbox_end(b->box);
+        cli_mailbox_call(b->box);
+    }
     pthread_mutex_unlock(&b->lock);
     cli_mailbox_sleep(b->box, at < now + LOOK_NS ? at : now + LOOK_NS);
     pthread_mutex_lock(&b->lock);
@@ -391,6 +394,14 @@ void cli_batches_down(cli_batches *b, const char *cause, bool for_good)
     cli_mailbox_ring(b->box);
     while (b->cause)
         pthread_cond_wait(&b->down, &b->lock);
+    pthread_mutex_unlock(&b->lock);
+}
+
+void cli_batches_over(cli_batches *b)
+{
+    pthread_mutex_lock(&b->lock);
+    b->up = false;
+    b->box->records = NULL;
     pthread_mutex_unlock(&b->lock);
 }
 

@@ -77,6 +77,8 @@ void cli_batches_up(cli_batches *batches, const exec_records *records);
  * queue wait for the ranks' coming up again; `for_good`: they are done too.
  * Returns when that is so. */
 void cli_batches_down(cli_batches *batches, const char *cause, bool for_good);
+/* They have ended, and their records go. */
+void cli_batches_over(cli_batches *batches);
 /* Takes no more; when all are answered the ranks are told to end. */
 void cli_batches_end(cli_batches *batches);
 /* Have the ranks nothing to do? */

@@ -145,6 +145,12 @@ static void down(void *ctx, const char *cause)
     cli_batches_down(s->batches, cause, false);
 }
 
+static void over(void *ctx)
+{
+    const server *s = ctx;
+    cli_batches_over(s->batches);
+}
+
 /* The second one ends it at once, and so does a terminal that is gone. */
 static bool stop(void *ctx, int number)
 {
@@ -191,8 +197,12 @@ static fs_status run_server(server *s)
 {
     cli *c = s->c;
     cli_outcome outcome = {.told = c->result};
-    const cli_service service = {
-        .ctx = s, .idle = idle, .up = up, .down = down, .stop = stop};
+    const cli_service service = {.ctx = s,
+                                 .idle = idle,
+                                 .up = up,
+                                 .down = down,
+                                 .over = over,
+                                 .stop = stop};
     setenv("FS_MAILBOX", s->box.path, 1);
     const fs_status status =
         cli_supervise(c, s->p, rank_words(c), &service, &outcome);

@@ -140,8 +140,7 @@ void *cli_mailbox_input(const cli_mailbox *box, int64_t batch, int32_t input)
     return slot(box, batch) + box->in_at[input];
 }
 
-/* Ranks sleep until there is a batch for them. */
-static void call_ranks(const cli_mailbox *box)
+void cli_mailbox_call(const cli_mailbox *box)
 {
     if (box->records)
         exec_records_ring(box->records);
@@ -151,7 +150,6 @@ void cli_mailbox_depart(cli_mailbox *box, int64_t batch)
 {
     atomic_store(&box->head->missing[batch % box->n_slots], box->served->parts);
     atomic_store(&box->head->departed, batch + 1);
-    call_ranks(box);
 }
 
 bool cli_mailbox_is_back(const cli_mailbox *box, int64_t batch)
@@ -168,7 +166,6 @@ const void *cli_mailbox_output(const cli_mailbox *box, int64_t batch,
 void cli_mailbox_end(cli_mailbox *box)
 {
     atomic_store(&box->head->over, true);
-    call_ranks(box);
 }
 
 void cli_mailbox_clear(cli_mailbox *box)

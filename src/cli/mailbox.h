@@ -39,6 +39,9 @@ const void *cli_mailbox_output(const cli_mailbox *box, int64_t batch,
                                int32_t output, int32_t micro_batch);
 /* No batch departs any more: ranks end. */
 void cli_mailbox_end(cli_mailbox *box);
+/* After either: ranks sleep until there is something for them. Whoever sets
+ * `records` keeps them while this is called. */
+void cli_mailbox_call(const cli_mailbox *box);
 /* The ranks are gone: nothing has departed. */
 void cli_mailbox_clear(cli_mailbox *box);
 /* Sleeps until it is rung, a batch is back, or this time of fs_now_ns. */

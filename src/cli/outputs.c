@@ -309,6 +309,16 @@ fs_status cli_outputs_close(cli_outputs *outputs, fs_status status, fs_err *err)
 
 /* ---- after ---- */
 
+bool cli_outputs_are_begun(const cli *c, const cli_plan *p)
+{
+    const ir_graph *graph = p->model.graph;
+    const char *path;
+    for (int32_t i = 0; (path = cli_outputs_file(c, graph, i)) != NULL; i++)
+        if (access(fs_printf(c->arena, "%s.part", path), W_OK) != 0)
+            return false;
+    return true;
+}
+
 void cli_outputs_remove(const cli *c, const cli_plan *p)
 {
     const ir_graph *graph = p->model.graph;

@@ -28,6 +28,9 @@ fs_status cli_outputs_close(cli_outputs *outputs, fs_status status,
 void cli_outputs_json(cli *c, const cli_plan *p, const exec_result *result,
                       int64_t steps);
 void cli_outputs_tell(cli *c, const cli_plan *p);
+/* Can ranks go on with what others began? Not once it has its own names, or was
+ * taken away. */
+bool cli_outputs_are_begun(const cli *c, const cli_plan *p);
 /* What ranks that failed left of them. */
 void cli_outputs_remove(const cli *c, const cli_plan *p);
 

@@ -2,6 +2,7 @@
 #include "cli/supervise.h"
 
 #include "base/clock.h"
+#include "cli/outputs.h"
 #include "cli/ranks.h"
 #include "cli/replan.h"
 #include "cli/watch.h"
@@ -285,7 +286,7 @@ static void promise(const supervisor *s, const cli_plan *p)
 /* Nothing of a step of inference is needed by the next one: those whose outputs
  * every rank has given away are done. A rank that has not come so far again, or
  * whose record stands on another host, leaves it at that. */
-static void note_given(supervisor *s, const cli_plan *p)
+static void note_given(supervisor *s, const cli *c, const cli_plan *p)
 {
     int64_t least = INT64_MAX;
     for (int32_t r = 0; r < s->watch.records.n; r++) {
@@ -294,6 +295,8 @@ static void note_given(supervisor *s, const cli_plan *p)
     }
     if (p->model.origin.infer && !s->service && least > s->given)
         s->given = least;
+    if (!cli_outputs_are_begun(c, p))
+        s->given = 0;
 }
 
 /* No plan for them: the fault stands, and nobody goes on. */
@@ -332,7 +335,7 @@ static fs_status run_job(supervisor *s, cli *c, const cli_plan *p,
         }
         const fs_err fault = c->err;
         c->err = (fs_err){0};
-        note_given(s, p);
+        note_given(s, c, p);
         s->restarts++;
         s->telling = true;
         if (c->args.replan && is_lost(&s->watch.fault) &&
@@ -353,6 +356,8 @@ fs_status cli_supervise(cli *c, const cli_plan *p, const char *const *words,
         cli_watch_stragglers(&s.watch, s.told);
     tell(&s);
     json_decref(s.faults);
+    if (service)
+        service->over(service->ctx);
     cli_watch_close(&s.watch);
     return status;
 }

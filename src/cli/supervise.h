@@ -15,6 +15,8 @@ typedef struct cli_service {
     void (*up)(void *ctx, const exec_records *records);
     /* They have ended, of this; they may be started again. */
     void (*down)(void *ctx, const char *cause);
+    /* Nobody is started again: the records go. */
+    void (*over)(void *ctx);
     /* INT, TERM or HUP; true: ranks will end by themselves. */
     bool (*stop)(void *ctx, int number);
 } cli_service;

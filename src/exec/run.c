@@ -250,7 +250,7 @@ static void begin_record(exec_rank *rank)
     const int32_t n = rank->role->n_streams;
     exec_record *r = rank->world->recorder.record, *own = NULL;
     if (!r || n > EXEC_RECORD_STREAMS)
-        own = fs_new(rank->arena, exec_record, 1);
+        own = fs_new_lines(rank->arena, exec_record, 1);
     rank->record = r = r ? r : own;
     r->n_streams = n;
     r->arena_bytes = rank->role->arena_bytes;

@@ -186,13 +186,25 @@ static bool pieces_hold(const ir_node *node, const ir_io *io,
                 : ir_window_x_holds(&pieces);
 }
 
+/* Of a piece, which may have some of the node's alone. */
+static int64_t groups_of(const ir_node *node, const ir_io *io)
+{
+    const bool forward = node->op == IR_OP_conv;
+    const bool filter = node->op == IR_OP_conv_filter_grad;
+    const ir_shape *x = forward  ? &io->in[0]
+                        : filter ? &io->in[1]
+                                 : &io->out[0];
+    const ir_shape *w = filter ? &io->out[0] : &io->in[1];
+    return w->dim[1] > 0 ? x->dim[1] / w->dim[1] : 1;
+}
+
 /* Cuts that fall within a group, and those that part a window from what it
  * reaches. */
 static bool veto_conv(const ir_node *node, const ir_io *io, const ir_mesh *mesh,
                       const ir_nd_sig *sig)
 {
-    const int64_t groups = node->i[IR_WINDOW_GROUPS];
-    if (groups != 1 && groups % ir_window_cuts(mesh, &sig->in[0], 1) != 0)
+    if (node->i[IR_WINDOW_GROUPS] != 1 &&
+        groups_of(node, io) % ir_window_cuts(mesh, &sig->in[0], 1) != 0)
         return true;
     return !pieces_hold(node, io, mesh, sig);
 }
