@@ -181,6 +181,12 @@ static void test_replanned(void)
     shell("rm -rf \"$D/ck\"");
 }
 
+static void test_no_rank(void)
+{
+    const cli_answer *a = run_with("step:1=kill9@9", 0, "");
+    tap_ok(says(a, 2, "there is no rank 9"), "a failpoint of no rank");
+}
+
 /* The fault stands where no plan is found: here, for want of what it is made
  * by. */
 static void test_not_replanned(void)
@@ -490,6 +496,7 @@ int main(void)
         test_moments();
         test_replanned();
         test_not_replanned();
+        test_no_rank();
         test_inference(infer_plans[0], "step:9=kill9@2");
         test_inference(infer_plans[1], "transfer:20=stop@1");
         test_straggler();

@@ -86,10 +86,10 @@ static fs_status check_backend(cli *c)
                    text);
 }
 
-fs_status cli_job_check_settings(cli *c)
+fs_status cli_job_check_settings(cli *c, const cli_plan *p)
 {
     FS_TRY(check_backend(c));
-    FS_TRY(cli_check_faults(c));
+    FS_TRY(cli_check_faults(c, p->cluster->n_devices));
     return cli_check_kernels(c);
 }
 

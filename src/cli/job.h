@@ -18,7 +18,7 @@ int cli_job_words(cli *c, const char **words);
 fs_status cli_job_options(cli *c, const cli_plan *p, exec_options *out);
 
 /* --backend, failpoints, --kernels. */
-fs_status cli_job_check_settings(cli *c);
+fs_status cli_job_check_settings(cli *c, const cli_plan *p);
 /* Only a plan for processes of a host can run here. */
 fs_status cli_job_check_host(cli *c, const cli_plan *p);
 /* The proof's own keys tell what it found: they are no figures of a run. What

@@ -362,9 +362,17 @@ fs_status cli_supervise(cli *c, const cli_plan *p, const char *const *words,
     return status;
 }
 
-fs_status cli_check_faults(cli *c)
+/* Ranks that go on may be fewer. */
+fs_status cli_check_faults(cli *c, int32_t ranks)
 {
-    exec_failpoints unused;
-    return exec_failpoints_read(getenv("FLOWSEARCH_FAILPOINT"), &c->err,
-                                &unused);
+    exec_failpoints said;
+    FS_TRY(
+        exec_failpoints_read(getenv("FLOWSEARCH_FAILPOINT"), &c->err, &said));
+    for (int32_t i = 0; i < said.n && !cli_am_rank(); i++)
+        if (said.list[i].rank >= ranks)
+            return fs_fail(&c->err, FS_INVALID,
+                           "FLOWSEARCH_FAILPOINT: there is no rank %d: the "
+                           "plan has %d, counted from 0",
+                           said.list[i].rank, ranks);
+    return FS_OK;
 }
