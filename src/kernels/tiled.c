@@ -311,26 +311,26 @@ static int64_t scratch_bytes(const kernel_call *shapes)
     return tiling.bytes + (reference->scratch ? reference->scratch(&tile) : 0);
 }
 
-static int64_t workspace_bytes(const void *state)
+/* Kernels run one at a time: the most that one of them takes. */
+static int64_t most_of(const tiled *w,
+                       int64_t (*bytes_of)(const kernel *k, const void *state))
 {
-    const tiled *w = state;
     int64_t most = 0;
     for (int32_t k = 0; k < w->n; k++) {
-        const int64_t bytes = kernel_workspace(w->of[k].inner, w->of[k].state);
+        const int64_t bytes = bytes_of(w->of[k].inner, w->of[k].state);
         most = bytes > most ? bytes : most;
     }
     return most;
 }
 
+static int64_t workspace_bytes(const void *state)
+{
+    return most_of(state, kernel_workspace);
+}
+
 static int64_t packing_bytes(const void *state)
 {
-    const tiled *w = state;
-    int64_t most = 0;
-    for (int32_t k = 0; k < w->n; k++) {
-        const int64_t bytes = kernel_packing(w->of[k].inner, w->of[k].state);
-        most = bytes > most ? bytes : most;
-    }
-    return most;
+    return most_of(state, kernel_packing);
 }
 
 static fs_status run(void *state, const kernel_call *call, fs_err *err)

@@ -40,6 +40,11 @@ typedef struct plan_box_step {
     int64_t bytes_in, bytes_out;
     int32_t element_bytes;
 } plan_box_step;
+/* How what is partial before it is reduced: the kind of its first axis. */
+static inline ir_sbp_kind plan_box_reduction(const plan_box_step *box)
+{
+    return (ir_sbp_kind)box->from.at[__builtin_ctz(box->axes)].kind;
+}
 
 /* The rows of the table that lead from one to the other, a bit each: a step is
  * one that all axes have which change. */

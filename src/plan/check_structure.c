@@ -265,11 +265,6 @@ static bool sums_up(const plan_task *task)
            out == task->box.bytes_out;
 }
 
-static ir_sbp_kind reduction_of(const plan_box_step *box)
-{
-    return (ir_sbp_kind)box->from.at[__builtin_ctz(box->axes)].kind;
-}
-
 /* Its parts go the same way: what one message can carry. */
 static bool part_sound(const role_check *x, const plan_task *task, int32_t i)
 {
@@ -281,7 +276,8 @@ static bool part_sound(const role_check *x, const plan_task *task, int32_t i)
            part->box.bytes_out >= 0 &&
            tensors[part->tensor].dtype ==
                tensors[task->parts[0].tensor].dtype &&
-           reduction_of(&part->box) == reduction_of(&task->parts[0].box);
+           plan_box_reduction(&part->box) ==
+               plan_box_reduction(&task->parts[0].box);
 }
 
 static bool parts_sound(const role_check *x, const plan_task *task)

@@ -124,11 +124,6 @@ static bool may_come_to(const bucketing *x, int32_t at, const plan_task *task)
 
 /* ---- buckets ---- */
 
-static ir_sbp_kind reduction_of(const plan_box_step *box)
-{
-    return (ir_sbp_kind)box->from.at[__builtin_ctz(box->axes)].kind;
-}
-
 static bool same_kind(const bucketing *x, const plan_task *a,
                       const plan_task *b)
 {
@@ -136,7 +131,7 @@ static bool same_kind(const bucketing *x, const plan_task *a,
 
     return a->comm == b->comm && a->box.kind == b->box.kind &&
            tensors[a->tensor].dtype == tensors[b->tensor].dtype &&
-           reduction_of(&a->box) == reduction_of(&b->box);
+           plan_box_reduction(&a->box) == plan_box_reduction(&b->box);
 }
 
 static bool joins(const bucketing *x, int32_t b, const plan_task *task)
