@@ -1,7 +1,8 @@
 /* Ranks that sleep until they are called: a message of each size, of which one
  * end comes late, is seen by the other one when that is rung, and not when its
- * sleep is over by itself. Alone on ranks that are threads; under mpirun on two
- * processes. */
+ * sleep is over by itself; one that goes in many parts while both have nothing
+ * else to do goes as if they spun. Alone on ranks that are threads; under
+ * mpirun on two processes. */
 #include "config.h"
 
 #include "base/clock.h"
@@ -123,6 +124,68 @@ static void test_size(exec_world *world, int64_t bytes, int32_t late)
              (long long)told[1], (long long)told[2], (long long)told[3]);
 }
 
+/* ---- both wait ---- */
+
+/* Columns of partial sums: what lies so, MPI sends in parts of some KB. */
+static exec_transfer *make_strided(exec_world *world, int64_t rows,
+                                   int64_t columns, fs_arena *arena)
+{
+    plan_exchange *x = fs_new(arena, plan_exchange, 1);
+    exec_transfer *transfer = NULL;
+    fs_err err = {0};
+    const exec_transfer_spec spec = {.exchange = x,
+                                     .dtype = IR_F32,
+                                     .gives_at = world->rank,
+                                     .takes_at = world->rank,
+                                     .tag = 3};
+    *x = (plan_exchange){.shape = {2, {rows, columns}},
+                         .from_mesh = {1, {2}},
+                         .to_mesh = {1, {2}},
+                         .from = {{IR_SBP_P}},
+                         .to = {{IR_SBP_S(1)}}};
+    FS_ASSERT(exec_transfer_make(world, &spec, arena, &err, &transfer) ==
+              FS_OK);
+    return transfer;
+}
+
+static void spin(exec_transfer *transfer)
+{
+    bool moved;
+    while (!exec_transfer_poll(transfer, &moved))
+        exec_relax();
+}
+
+static void test_strided(exec_world *world)
+{
+    enum { ROWS = 512, COLUMNS = 16384, MOST_RATIO = 10 };
+    const int64_t bytes = ROWS * COLUMNS * sizeof(float);
+    fs_arena *arena = fs_arena_create();
+    exec_transfer *transfer = make_strided(world, ROWS, COLUMNS, arena);
+    char *in = fs_new(arena, char, bytes), *out = fs_new(arena, char, bytes),
+         *scratch = fs_new(arena, char, bytes);
+    int64_t took_ns[2][TURNS];
+    for (int k = 0; k < 2 * TURNS; k++) {
+        found unused = {0};
+        exec_world_barrier(world);
+        const int64_t begin_ns = fs_now_ns();
+        exec_transfer_start(transfer, in, out, scratch, bytes);
+        if (k % 2)
+            await(world, transfer, &unused);
+        else
+            spin(transfer);
+        took_ns[k % 2][k / 2] = fs_now_ns() - begin_ns;
+    }
+    for (int i = 0; i < 2; i++)
+        qsort(took_ns[i], TURNS, sizeof **took_ns, compare);
+    const int64_t spun = took_ns[0][TURNS / 2], waited = took_ns[1][TURNS / 2];
+    ranks_ok(world, waited > MOST_RATIO * spun,
+             "%lld MB in columns, both wait: %lld us, %lld of ranks that spin",
+             (long long)bytes >> 20, (long long)waited / 1000,
+             (long long)spun / 1000);
+    exec_transfer_release(transfer);
+    fs_arena_destroy(arena);
+}
+
 static void test_all(exec_world *world, void *ctx)
 {
     static const int64_t sizes[] = {8, 3000, 6000, 70000, 3 << 20};
@@ -131,6 +194,7 @@ static void test_all(exec_world *world, void *ctx)
         test_size(world, sizes[i], 0);
         test_size(world, sizes[i], 1);
     }
+    test_strided(world);
 }
 
 int main(void)

@@ -326,12 +326,11 @@ ALWAYS bool complete(exec_rank *rank, int32_t stream, exec_task *t,
 
 /* Progresses it as long as there is something to do, for a link takes a part of
  * what has come at a time (of TCP 128 KiB), and the next kernel may take long;
- * but not for ever, for others wait for that kernel. A poll that finds nothing
- * takes well under a microsecond: what takes longer did work on bytes. */
+ * but not for ever, for others wait for that kernel. */
 static bool poll_transfer(exec_rank *rank, int32_t stream, exec_task *t,
                           bool *moved)
 {
-    enum { QUIET_NS = 2000, MOST_POLLS = 64 };
+    enum { MOST_POLLS = 64 };
     /* Where ranks share a core, others wait for it. */
     const int most = rank->world->oversubscribed ? 1 : MOST_POLLS;
     bool done = false, busy = true;
@@ -339,9 +338,8 @@ static bool poll_transfer(exec_rank *rank, int32_t stream, exec_task *t,
         const int64_t start = own_now_ns(rank);
         busy = false;
         done = exec_transfer_poll(t->transfer, &busy);
-        const int64_t spent = own_now_ns(rank) - start;
-        busy |= spent > QUIET_NS;
-        rank->flight[stream].busy_ns += busy ? spent : 0;
+        if (busy)
+            rank->flight[stream].busy_ns += own_now_ns(rank) - start;
         *moved |= busy;
     }
     return done;
