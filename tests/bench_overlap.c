@@ -375,15 +375,20 @@ static void close_steps(stepping *s)
     fs_arena_destroy(s->job.arena);
 }
 
+/* Of two steps the difference: the head takes as long as many layers. */
 static int enough_layers(exec_world *world, const exec_world *alone,
                          network net, double reduce_s)
 {
     enum { SOME = 20 };
-    exec_world one = *alone;
-    net.layers = SOME;
-    stepping s = open_steps(&one, &net, PLAN_BY_direct);
-    const double layer_s = step_seconds(world, &s) / SOME;
-    close_steps(&s);
+    double took_s[2];
+    for (int k = 0; k < 2; k++) {
+        exec_world one = *alone;
+        net.layers = (k + 1) * SOME;
+        stepping s = open_steps(&one, &net, PLAN_BY_direct);
+        took_s[k] = step_seconds(world, &s);
+        close_steps(&s);
+    }
+    const double layer_s = (took_s[1] - took_s[0]) / SOME;
     int64_t n = (int64_t)ceil(1.5 * reduce_s / (layer_s / 2));
     exec_world_reduce(world, IR_PMAX, IR_I64, &n, 1);
     return (int)n;

@@ -48,8 +48,8 @@ static operands draw_operands(const kernel_tiles *t, uint64_t *seed)
                         .tb = fs_rand_below(seed, 2) == 1}};
     kernel_packed *p = &o.p;
     if (fs_rand_below(seed, 12) == 0) {
-        p->n = 3000 + draw_size(seed); /* several blocks of columns */
-        p->m = 1 + p->m / 8;
+        p->m = 1000 + draw_size(seed); /* several blocks of rows */
+        p->n = 1 + p->n / 8;
         p->k = 1 + p->k / 8;
     }
     p->a_step = (p->ta ? p->m : p->k) + fs_rand_below(seed, 3);
@@ -60,7 +60,7 @@ static operands draw_operands(const kernel_tiles *t, uint64_t *seed)
     p->c = o.c = draw_many(p->m * p->c_step, seed);
     if (fs_rand_below(seed, 2) == 1)
         p->bias = o.bias = draw_many(p->n, seed);
-    o.room = malloc((size_t)kernel_packed_room(t, p->m, p->n, p->k) + GUARD);
+    o.room = malloc((size_t)kernel_packed_room(t, p->m, p->k) + GUARD);
     return o;
 }
 
@@ -149,7 +149,7 @@ static void check_rests(const kernel_tiles *t, uint64_t *seed)
         .m = M, .n = N, .k = K, .a_step = K, .b_step = N, .c_step = N};
     float *a = draw_many(M * K, seed), *b = draw_many(K * N, seed);
     float *c = draw_many(M * N, seed), *d = draw_many(M * N, seed);
-    void *room = malloc((size_t)kernel_packed_room(t, M, N, K));
+    void *room = malloc((size_t)kernel_packed_room(t, M, K));
     p.a = a;
     p.b = b;
     p.c = c;
@@ -176,7 +176,7 @@ static void check_tiles(const kernel_tiles *t, uint64_t *seed)
     bool alone = true, kept = true;
     for (int i = 0; i < TRIALS; i++) {
         operands o = draw_operands(t, seed);
-        const int64_t room = kernel_packed_room(t, o.p.m, o.p.n, o.p.k);
+        const int64_t room = kernel_packed_room(t, o.p.m, o.p.k);
         const size_t bytes = (size_t)(o.p.m * o.p.c_step) * sizeof(float);
         float *before = malloc(bytes);
         memcpy(before, o.c, bytes);

@@ -32,7 +32,7 @@ static fs_status prepare(const kernel_call *shapes, read_call *read,
         return fs_fail(err, FS_FAULT, "out of memory for a product");
     *made = (packed){.tiles = tiles};
     if (p.m > 0 && p.n > 0 && p.k > 0)
-        made->room = kernel_packed_room(tiles, p.m, p.n, p.k);
+        made->room = kernel_packed_room(tiles, p.m, p.k);
     *state = made;
     return FS_OK;
 }

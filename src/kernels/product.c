@@ -16,8 +16,10 @@
 
 enum {
     MOST_WIDTH = 32,
-    PANELS = 12,
-    COLUMNS = 3072,
+    /* Of A: more of them make the panels of B less often, and need no longer be
+     * in the second cache, for they are read one after the other. */
+    ROWS_AT_ONCE = 1024,
+    TILES_AT_ONCE = 8, /* between two rests: some 30 us */
     ALIGN = 64,
     SLACK = 16,
     /* Panels that are copied at a time: more of them push each other out of
@@ -195,10 +197,9 @@ const kernel_tiles *kernel_tiles_find(void)
 
 /* ---- blocks ---- */
 
-/* How a product is cut: `terms` of each stretch, `rows` of each block of A
- * (stays in the second cache), `columns` of B (in the third), but the last. */
+/* How a product is cut: `terms` of each stretch, `rows` of each block of A. */
 typedef struct cut {
-    int64_t terms, rows, columns;
+    int64_t terms, rows;
 } cut;
 
 static int64_t whole(int64_t n, int64_t grain)
@@ -213,11 +214,10 @@ static int64_t even_part(int64_t length, int64_t most, int64_t grain)
     return whole((length + parts - 1) / parts, grain);
 }
 
-static cut cut_of(const kernel_tiles *t, int64_t m, int64_t n, int64_t k)
+static cut cut_of(const kernel_tiles *t, int64_t m, int64_t k)
 {
     return (cut){.terms = even_part(k, TERMS, 1),
-                 .rows = even_part(m, (int64_t)PANELS * t->rows, t->rows),
-                 .columns = even_part(n, COLUMNS, t->columns)};
+                 .rows = even_part(m, ROWS_AT_ONCE, t->rows)};
 }
 
 static int64_t room_of(int64_t terms, int64_t lines)
@@ -225,19 +225,18 @@ static int64_t room_of(int64_t terms, int64_t lines)
     return whole((terms * lines + SLACK) * (int64_t)sizeof(float), ALIGN);
 }
 
-int64_t kernel_packed_room(const kernel_tiles *t, int64_t m, int64_t n,
-                           int64_t k)
+int64_t kernel_packed_room(const kernel_tiles *t, int64_t m, int64_t k)
 {
-    const cut c = cut_of(t, m, n, k);
-    return room_of(c.terms, c.rows) + room_of(c.terms, c.columns) +
+    const cut c = cut_of(t, m, k);
+    return room_of(c.terms, c.rows) + room_of(c.terms, t->columns) +
            room_of(t->rows, t->columns);
 }
 
-/* A stretch of terms of a block. */
+/* A stretch of terms of a block of rows. */
 typedef struct block {
     const kernel_tiles *t;
     const kernel_packed *p;
-    int64_t row, rows, column, columns, term, terms;
+    int64_t row, rows, term, terms;
     float *a, *b, *edge;
 } block;
 
@@ -276,21 +275,18 @@ static const float *place(const float *of, int64_t step, bool across,
     return across ? of + term * step + line : of + line * step + term;
 }
 
-/* Do tiles read lines as they lie, the first one keeping them as a panel? No
- * processor fetches ahead where each term has a page of its own. */
-static bool lies_near(bool across, int64_t step)
-{
-    return across && step < PAGE / (int64_t)sizeof(float);
-}
-
+/* Do tiles read lines as they lie, the first one keeping them as a panel? Of
+ * those of A nothing was asked for, and no processor fetches ahead where each
+ * term has a page of its own. */
 static bool rows_lie(const block *x)
 {
-    return lies_near(x->p->ta, x->p->a_step) && x->columns >= x->t->columns;
+    return x->p->ta && x->p->a_step < PAGE / (int64_t)sizeof(float) &&
+           x->p->n >= x->t->columns;
 }
 
 static bool columns_lie(const block *x)
 {
-    return lies_near(!x->p->tb, x->p->b_step) && x->p->m >= x->t->rows;
+    return !x->p->tb && x->rows >= x->t->rows;
 }
 
 /* What no tile keeps, a panel that is not full among it. */
@@ -302,35 +298,35 @@ static void pack_rows(const block *x)
          place(p->a, p->a_step, p->ta, x->row + full, x->term), p->a_step);
 }
 
-static void pack_columns(const block *x)
+static void pack_columns(const block *x, int64_t column, int64_t columns)
 {
     const kernel_packed *p = x->p;
     const int width = x->t->columns;
-    const int64_t full = columns_lie(x) ? x->columns / width * width : 0;
-    pack(x, x->b + full * x->terms, width, x->columns - full, !p->tb,
-         place(p->b, p->b_step, !p->tb, x->column + full, x->term), p->b_step);
+    if (columns == width && columns_lie(x))
+        return;
+    pack(x, x->b, width, columns, !p->tb,
+         place(p->b, p->b_step, !p->tb, column, x->term), p->b_step);
 }
 
-/* A whole tile at row i, column j of the block; the first to read lines that
- * lie keeps them. */
-static void whole_tile(const block *x, int64_t i, int64_t j,
+/* A whole tile at row i of the block; the first to read lines that lie keeps
+ * them. */
+static void whole_tile(const block *x, int64_t i, int64_t column,
                        const kernel_tile_end *end)
 {
     const kernel_packed *p = x->p;
     kernel_tile_side a = {.from = x->a + i * x->terms};
-    kernel_tile_side b = {.from = x->b + j * x->terms};
-    if (j == 0 && rows_lie(x))
+    kernel_tile_side b = {.from = x->b};
+    if (column == 0 && rows_lie(x))
         a = (kernel_tile_side){
             place(p->a, p->a_step, true, x->row + i, x->term), p->a_step,
             x->a + i * x->terms};
-    if (x->row + i == 0 && columns_lie(x))
-        b = (kernel_tile_side){
-            place(p->b, p->b_step, true, x->column + j, x->term), p->b_step,
-            x->b + j * x->terms};
+    if (i == 0 && columns_lie(x))
+        b = (kernel_tile_side){place(p->b, p->b_step, true, column, x->term),
+                               p->b_step, x->b};
     if (a.keep || b.keep)
         x->t->first(x->terms, &a, &b, end);
     else
-        x->t->tile(x->t->rows, x->terms, a.from, b.from, end);
+        x->t->tile(x->t->rows, x->t->columns, x->terms, a.from, b.from, end);
 }
 
 /* A tile that reaches beyond the last column goes through `edge`. */
@@ -338,8 +334,9 @@ static void edge_tile(const block *x, int rows, int columns, const float *a,
                       const float *b, const kernel_tile_end *end)
 {
     const int width = x->t->columns;
-    const kernel_tile_end edge = {.c = x->edge, .step = width};
-    x->t->tile(rows, x->terms, a, b, &edge);
+    const kernel_tile_end edge = {
+        .c = x->edge, .step = width, .ahead = end->ahead, .asks = end->asks};
+    x->t->tile(rows, columns, x->terms, a, b, &edge);
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < columns; j++) {
             const float sum = x->edge[i * width + j];
@@ -351,47 +348,70 @@ static void edge_tile(const block *x, int rows, int columns, const float *a,
         }
 }
 
-static void multiply_block(const block *x)
+/* What the i-th tile of a panel of B asks for of the next one: a line of B, or
+ * 64 bytes of all its terms. A panel's terms may begin in the middle of such,
+ * which makes one more. */
+static void ask(const block *x, int64_t i, int64_t column, kernel_tile_end *end)
+{
+    const kernel_packed *p = x->p;
+    const int64_t next = column + x->t->columns, floats = 16;
+    end->ahead = x->a;
+    if (p->tb && i < x->t->columns && next + i < p->n) {
+        end->ahead = place(p->b, p->b_step, false, next + i, x->term);
+        end->asks = 1;
+    } else if (!p->tb && i <= x->t->columns / floats && next < p->n) {
+        end->ahead = place(p->b, p->b_step, true, next + floats * i, x->term);
+        end->asks = p->b_step;
+    }
+}
+
+static void tile_at(const block *x, int64_t i, int64_t column, int columns)
 {
     const kernel_packed *p = x->p;
     const kernel_tiles *t = x->t;
-    for (int64_t j = 0; j < x->columns; j += t->columns, rest(x))
-        for (int64_t i = 0; i < x->rows; i += t->rows) {
-            const int64_t column = x->column + j;
-            const int rows = (int)at_most(x->rows - i, t->rows);
-            const int columns = (int)at_most(x->columns - j, t->columns);
-            const float *a = x->a + i * x->terms, *b = x->b + j * x->terms;
-            const kernel_tile_end end = {
-                .c = p->c + (x->row + i) * p->c_step + column,
-                .step = p->c_step,
-                .adds = x->term > 0,
-                .bias = p->bias ? p->bias + column : NULL};
-            if (rows == t->rows && columns == t->columns)
-                whole_tile(x, i, j, &end);
-            else if (columns == t->columns)
-                t->tile(rows, x->terms, a, b, &end);
-            else
-                edge_tile(x, rows, columns, a, b, &end);
+    const int rows = (int)at_most(x->rows - i, t->rows);
+    const float *a = x->a + i * x->terms;
+    kernel_tile_end end = {.c = p->c + (x->row + i) * p->c_step + column,
+                           .step = p->c_step,
+                           .adds = x->term > 0,
+                           .bias = p->bias ? p->bias + column : NULL};
+    ask(x, i / t->rows, column, &end);
+    if (rows == t->rows && columns == t->columns)
+        whole_tile(x, i, column, &end);
+    else if (columns == t->columns)
+        t->tile(rows, columns, x->terms, a, x->b, &end);
+    else
+        edge_tile(x, rows, columns, a, x->b, &end);
+}
+
+static void multiply_block(const block *x)
+{
+    const int64_t some = (int64_t)TILES_AT_ONCE * x->t->rows;
+    for (int64_t column = 0; column < x->p->n; column += x->t->columns) {
+        const int columns = (int)at_most(x->p->n - column, x->t->columns);
+        pack_columns(x, column, columns);
+        for (int64_t i = 0; i < x->rows; i += x->t->rows) {
+            tile_at(x, i, column, columns);
+            if (i % some == some - x->t->rows)
+                rest(x);
         }
+        rest(x);
+    }
 }
 
 void kernel_packed_run(const kernel_tiles *t, const kernel_packed *p,
                        void *room)
 {
-    const cut c = cut_of(t, p->m, p->n, p->k);
+    const cut c = cut_of(t, p->m, p->k);
     block x = {.t = t, .p = p, .a = room};
     x.b = (float *)((char *)room + room_of(c.terms, c.rows));
-    x.edge = (float *)((char *)x.b + room_of(c.terms, c.columns));
-    for (x.column = 0; x.column < p->n; x.column += c.columns) {
-        x.columns = at_most(p->n - x.column, c.columns);
+    x.edge = (float *)((char *)x.b + room_of(c.terms, t->columns));
+    for (x.row = 0; x.row < p->m; x.row += c.rows) {
+        x.rows = at_most(p->m - x.row, c.rows);
         for (x.term = 0; x.term < p->k; x.term += c.terms) {
             x.terms = at_most(p->k - x.term, c.terms);
-            pack_columns(&x);
-            for (x.row = 0; x.row < p->m; x.row += c.rows) {
-                x.rows = at_most(p->m - x.row, c.rows);
-                pack_rows(&x);
-                multiply_block(&x);
-            }
+            pack_rows(&x);
+            multiply_block(&x);
         }
     }
 }

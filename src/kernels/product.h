@@ -1,8 +1,11 @@
-/* Matrix products in float whose operands are packed: panels of the left one
- * and of the right one lie in a cache each, and a tile of the result stays in
- * registers over a stretch of terms. Goto and van de Geijn, Anatomy of
- * High-Performance Matrix Multiplication, ACM TOMS 34(3), 2008; Van Zee and van
- * de Geijn, BLIS, ACM TOMS 41(3), 2015.
+/* Matrix products in float whose operands are packed: a tile of the result
+ * stays in registers over a stretch of terms; the panel of the right operand
+ * that it reads is made when its columns come, in room that is still in a
+ * cache, of lines that the tiles before have asked for; panels of the left one
+ * stream by. Goto and van de Geijn, Anatomy of High-Performance Matrix
+ * Multiplication, ACM TOMS 34(3), 2008; Van Zee and van de Geijn, BLIS, ACM
+ * TOMS 41(3), 2015; there all panels of the right one are made before, which
+ * go out to memory and come back once.
  *
  * An element is the sum of its terms in their order, in stretches whose length
  * depends on k alone: its bits do not depend on m, n, on where it stands, nor
@@ -36,12 +39,16 @@ typedef struct kernel_tile_side {
 } kernel_tile_side;
 
 /* What a tile starts from and where it goes: C's rows, `step` apart; `adds`:
- * to what stands there; else to `bias`, where there is one. */
+ * to what stands there; else to `bias`, where there is one. And what it asks
+ * for meanwhile, that later tiles read: from `ahead` on, `asks` floats a term.
+ */
 typedef struct kernel_tile_end {
     float *c;
     int64_t step;
     bool adds;
     const float *bias;
+    const float *ahead;
+    int64_t asks;
 } kernel_tile_end;
 
 /* The part that is written for an instruction set. A tile has up to `rows` rows
@@ -52,8 +59,9 @@ typedef struct kernel_tiles {
     int rows, columns;
     int64_t terms;      /* in a stretch at most */
     bool (*runs)(void); /* on this processor? NULL: on any */
-    void (*tile)(int rows, int64_t terms, const float *a, const float *b,
-                 const kernel_tile_end *end);
+    /* With as many columns, or half as many where that is enough. */
+    void (*tile)(int rows, int columns, int64_t terms, const float *a,
+                 const float *b, const kernel_tile_end *end);
     /* A whole tile that keeps a side or both. */
     void (*first)(int64_t terms, const kernel_tile_side *a,
                   const kernel_tile_side *b, const kernel_tile_end *end);
@@ -73,8 +81,7 @@ const kernel_tiles *kernel_tiles_list(int *n);
 const kernel_tiles *kernel_tiles_find(void);
 
 /* Bytes of room that a product of these sizes needs, 64-byte aligned. */
-int64_t kernel_packed_room(const kernel_tiles *t, int64_t m, int64_t n,
-                           int64_t k);
+int64_t kernel_packed_room(const kernel_tiles *t, int64_t m, int64_t k);
 void kernel_packed_run(const kernel_tiles *t, const kernel_packed *p,
                        void *room);
 
