@@ -38,8 +38,8 @@ static void cli_watch_leaks(const char *words)
     setenv("ASAN_OPTIONS", ranks ? "detect_leaks=0" : "detect_leaks=1", 1);
 }
 
-/* FS_MEASURED: a database that knows this host, where measuring it takes long,
- * as under a sanitizer. */
+/* FS_MEASURED: a database that knows this host, which takes long to measure;
+ * empty, or not said: it is measured where a command first asks. */
 static void cli_begin_scratch(const char *name)
 {
     snprintf(cli_scratch, sizeof cli_scratch, "%s/tests/%s.%d",

@@ -131,7 +131,7 @@ tests_cli_waits_test_SOURCES = tests/cli_waits_test.c src/cli/waits.c \
   src/cli/waits.h tests/tap.h
 tests_cli_waits_test_LDADD = $(exec_libs)
 # What tests preload into the program: calls that fail at the n-th time.
-check_DATA = tests/nth.so
+check_DATA += tests/nth.so
 CLEANFILES += tests/nth.so
 EXTRA_DIST += tests/nth.c
 tests/nth.so: tests/nth.c
