@@ -82,6 +82,7 @@ Agraph_t *draw_cluster(draw *d, Agraph_t *in, const char *name,
 {
     Agraph_t *cluster = agsubg(in, fs_printf(d->arena, "cluster_%s", name), 1);
     draw_set(cluster, "label", label);
+    draw_set(cluster, "labeljust", "l"); /* edges come in the middle */
     draw_set(cluster, "fontsize", "12");
     return cluster;
 }

@@ -151,9 +151,9 @@ static void add_moves(network *w, const plan_channel *way, plan_phase phase,
         sent.bytes += network_cross_bytes(&cross);
     }
     if (sent.count)
-        fs_text_add(text, "%d to %d, %s: %d, %s\\l", way->from_stage,
-                    way->to_stage, plan_phase_name(phase), sent.count,
-                    fs_human_bytes(size, (double)sent.bytes));
+        fs_text_add(text, "%d to %d, %s: %d, %s<BR ALIGN=\"LEFT\"/>",
+                    way->from_stage, way->to_stage, plan_phase_name(phase),
+                    sent.count, fs_human_bytes(size, (double)sent.bytes));
 }
 
 /* One edge for both ways: the labels of several would lie on each other. */
@@ -169,7 +169,12 @@ static void join_two(network *w, int32_t a, int32_t b)
     if (!text.n)
         return;
     Agedge_t *e = draw_edge(&w->d, w->note[a], w->note[b]);
-    draw_setf(&w->d, e, "label", "%s", text.at);
+    /* Before the edge, not struck through by it. */
+    draw_set_html(e, "label",
+                  fs_printf(w->d.arena,
+                            "<TABLE BORDER=\"0\" CELLBORDER=\"0\" "
+                            "BGCOLOR=\"white\"><TR><TD>%s</TD></TR></TABLE>",
+                            text.at));
     draw_set(e, "dir", "both");
     draw_set(e, "tailport", "n");
     draw_set(e, "headport", "n");
