@@ -25,7 +25,6 @@ enum {
     /* Panels that are copied at a time: more of them push each other out of
      * the first cache, whose sets they share. */
     GROUP = 4,
-    PAGE = 4096,
     AHEAD = 12, /* terms, as the following */
     COPY_AHEAD = 8,
     /* Before a tile's end C is asked for: earlier, panels push it out. */
@@ -275,58 +274,40 @@ static const float *place(const float *of, int64_t step, bool across,
     return across ? of + term * step + line : of + line * step + term;
 }
 
-/* Do tiles read lines as they lie, the first one keeping them as a panel? Of
- * those of A nothing was asked for, and no processor fetches ahead where each
- * term has a page of its own. */
-static bool rows_lie(const block *x)
-{
-    return x->p->ta && x->p->a_step < PAGE / (int64_t)sizeof(float) &&
-           x->p->n >= x->t->columns;
-}
-
-static bool columns_lie(const block *x)
-{
-    return !x->p->tb && x->rows >= x->t->rows;
-}
-
-/* What no tile keeps, a panel that is not full among it. */
 static void pack_rows(const block *x)
 {
     const kernel_packed *p = x->p;
-    const int64_t full = rows_lie(x) ? x->rows / x->t->rows * x->t->rows : 0;
-    pack(x, x->a + full * x->terms, x->t->rows, x->rows - full, p->ta,
-         place(p->a, p->a_step, p->ta, x->row + full, x->term), p->a_step);
+    pack(x, x->a, x->t->rows, x->rows, p->ta,
+         place(p->a, p->a_step, p->ta, x->row, x->term), p->a_step);
+}
+
+/* Do tiles read columns as they lie, the first one keeping them as a panel? */
+static bool columns_lie(const block *x, int64_t columns)
+{
+    return !x->p->tb && x->rows >= x->t->rows && columns == x->t->columns;
 }
 
 static void pack_columns(const block *x, int64_t column, int64_t columns)
 {
     const kernel_packed *p = x->p;
-    const int width = x->t->columns;
-    if (columns == width && columns_lie(x))
-        return;
-    pack(x, x->b, width, columns, !p->tb,
-         place(p->b, p->b_step, !p->tb, column, x->term), p->b_step);
+    if (!columns_lie(x, columns))
+        pack(x, x->b, x->t->columns, columns, !p->tb,
+             place(p->b, p->b_step, !p->tb, column, x->term), p->b_step);
 }
 
-/* A whole tile at row i of the block; the first to read lines that lie keeps
- * them. */
+/* A whole tile at row i of the block. */
 static void whole_tile(const block *x, int64_t i, int64_t column,
                        const kernel_tile_end *end)
 {
     const kernel_packed *p = x->p;
-    kernel_tile_side a = {.from = x->a + i * x->terms};
-    kernel_tile_side b = {.from = x->b};
-    if (column == 0 && rows_lie(x))
-        a = (kernel_tile_side){
-            place(p->a, p->a_step, true, x->row + i, x->term), p->a_step,
-            x->a + i * x->terms};
-    if (i == 0 && columns_lie(x))
-        b = (kernel_tile_side){place(p->b, p->b_step, true, column, x->term),
-                               p->b_step, x->b};
-    if (a.keep || b.keep)
-        x->t->first(x->terms, &a, &b, end);
+    const kernel_tiles *t = x->t;
+    const float *a = x->a + i * x->terms;
+    const kernel_tile_columns b = {
+        place(p->b, p->b_step, true, column, x->term), p->b_step, x->b};
+    if (i == 0 && columns_lie(x, t->columns))
+        t->first(x->terms, a, &b, end);
     else
-        x->t->tile(x->t->rows, x->t->columns, x->terms, a.from, b.from, end);
+        t->tile(t->rows, t->columns, x->terms, a, x->b, end);
 }
 
 /* A tile that reaches beyond the last column goes through `edge`. */

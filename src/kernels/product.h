@@ -29,14 +29,14 @@ typedef struct kernel_packed {
     void *rest_ctx;
 } kernel_packed;
 
-/* The lines of A, or columns of B, of a tile as they lie: those of a term
- * together, terms `step` apart. keep: their panel, which is made on the way;
- * NULL: `from` is a panel. */
-typedef struct kernel_tile_side {
+/* The columns of B of a tile as they lie: those of a term together, terms
+ * `step` apart. keep: their panel, which is made on the way; NULL: `from` is a
+ * panel. */
+typedef struct kernel_tile_columns {
     const float *from;
     int64_t step;
     float *keep;
-} kernel_tile_side;
+} kernel_tile_columns;
 
 /* What a tile starts from and where it goes: C's rows, `step` apart; `adds`:
  * to what stands there; else to `bias`, where there is one. And what it asks
@@ -62,9 +62,9 @@ typedef struct kernel_tiles {
     /* With as many columns, or half as many where that is enough. */
     void (*tile)(int rows, int columns, int64_t terms, const float *a,
                  const float *b, const kernel_tile_end *end);
-    /* A whole tile that keeps a side or both. */
-    void (*first)(int64_t terms, const kernel_tile_side *a,
-                  const kernel_tile_side *b, const kernel_tile_end *end);
+    /* A whole tile that keeps its columns. */
+    void (*first)(int64_t terms, const float *a, const kernel_tile_columns *b,
+                  const kernel_tile_end *end);
     /* One panel: `lines` are `step` apart, terms of each together. */
     void (*turn)(float *panel, int width, int lines, const float *from,
                  int64_t step, int64_t terms);
