@@ -74,6 +74,7 @@ static void test_named(void)
     named("transfer:9=exit@0", "crash", "rank 0 ended with status 1");
     named("step:5=stop@1", "stopped", "rank 1 is stopped (SIGSTOP)");
     named("step:5=hang@0", "hang", "rank 0 hangs: no progress for");
+    named("start:1=hang@1", "hang", "rank 1 hangs: no progress for");
 }
 
 static void test_dump(void)

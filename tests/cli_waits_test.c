@@ -136,6 +136,20 @@ static void test_ring(fs_arena *arena)
            "in the order of their waiting");
 }
 
+/* Before their first step all ranks meet again and again. */
+static void test_late(fs_arena *arena)
+{
+    begin();
+    for (int32_t r = 0; r < RANKS; r++) {
+        of[r]->n_streams = 0;
+        of[r]->met = 4;
+    }
+    tap_equal_int(look(arena).late, -1, "of those that met nobody is late");
+    of[2]->met = 3;
+    of[3]->met = 5;
+    tap_equal_int(look(arena).late, 2, "who met the others less often is");
+}
+
 static void test_lifeless(fs_arena *arena)
 {
     begin();

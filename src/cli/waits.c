@@ -231,6 +231,18 @@ static void find_root(cli_waits *w)
         }
 }
 
+static int32_t find_late(const exec_record *const *records, int32_t n)
+{
+    int32_t least = 0, most = 0;
+    for (int32_t r = 1; r < n; r++) {
+        if (records[r]->met < records[least]->met)
+            least = r;
+        if (records[r]->met > records[most]->met)
+            most = r;
+    }
+    return records[least]->met < records[most]->met ? least : -1;
+}
+
 enum { NEW, ON_PATH, DONE };
 
 static void take_cycle(cli_waits *w, const int32_t *path, int32_t from,
@@ -287,6 +299,7 @@ void cli_waits_of(const plan *p, const exec_record *const *records,
                               : find_at(p, records, r, arena);
     find_differing(p, records, lifeless, &w);
     find_root(&w);
+    w.late = find_late(records, w.n);
     if (w.root < 0)
         find_cycle(&w, arena);
     *out = w;

@@ -26,6 +26,8 @@ typedef struct cli_waits {
                         first such; -1: none is */
     int32_t ahead;   /* one of these that is furthest ahead */
     int32_t root;    /* somebody waits for it, and it for nobody; -1 */
+    int32_t late;    /* has come least often to where all ranks meet, before
+                        the first step and after the last; -1: none has */
     int32_t n_cycle; /* ranks that wait for each other in a ring; 0: none do.
                         A receive is posted ahead of its need: where there is
                         a root, a ring is no cause, and not looked for */

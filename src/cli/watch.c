@@ -332,12 +332,29 @@ static int32_t find_stopped(const cli_watch *w)
 
 static int32_t find_still(const cli_watch *w)
 {
-    int32_t found = -1;
+    const cli_waits *waits = &w->waits;
+    const int32_t first[] = {waits->root, waits->late};
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        if (first[i] >= 0 && is_still(w, first[i]))
+            return first[i];
     for (int32_t r = 0; r < w->records.n; r++)
-        if (is_still(w, r) &&
-            (found < 0 || (r == w->waits.root && found != w->waits.root)))
-            found = r;
-    return found;
+        if (is_still(w, r))
+            return r;
+    return -1;
+}
+
+/* Of those that were to start, while the others have no more than started. */
+static int32_t find_missing(const cli_watch *w)
+{
+    int32_t missing = -1;
+    for (int32_t r = 0; r < w->records.n; r++) {
+        if (!w->ranks[r].seen && missing < 0)
+            missing = r;
+        if (w->ranks[r].seen &&
+            !in_state(record_of(w, r), EXEC_STARTING, EXEC_STARTING))
+            return -1;
+    }
+    return missing;
 }
 
 static const char *ring_text(const cli_watch *w, const cli_waits *waits)
@@ -361,6 +378,15 @@ static void judge_hang(cli_watch *w)
                             "%.1f s,%s",
                             stopped, w->quiet_s,
                             where(w, stopped, &w->waits.at[stopped])));
+        return;
+    }
+    const int32_t missing = find_missing(w);
+    if (missing >= 0) {
+        set_fault(w, EXEC_HANG, missing,
+                  fs_printf(arena,
+                            "rank %d has not come: no progress for %.1f s, the "
+                            "others wait for it",
+                            missing, w->quiet_s));
         return;
     }
     int32_t rank = find_still(w);

@@ -85,6 +85,7 @@ typedef struct exec_record {
     int64_t heartbeat_ns; /* the loop's last round */
     int64_t moved_ns;     /* a task's last completion */
     int64_t completed;    /* tasks */
+    int64_t met;          /* how often it came to where all ranks meet */
     int64_t n_events;     /* the ring holds the last */
     int64_t compute_ns;   /* in kernels, own time */
     int64_t begun_ns, arena_bytes;

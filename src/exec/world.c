@@ -247,9 +247,18 @@ void *exec_world_alloc(exec_world *world, size_t count, size_t size,
     exec_world_abort_for(world, EXEC_MEMORY, cause);
 }
 
+/* The same for all ranks, in one order: who has come less often is waited for.
+ */
+static void note_meeting(exec_world *world)
+{
+    if (world->recorder.record)
+        world->recorder.record->met++;
+}
+
 void exec_world_reduce(exec_world *world, ir_sbp_kind kind, ir_dtype dtype,
                        void *data, int64_t count)
 {
+    note_meeting(world);
     if (world->size > 1)
         world->link->reduce(world, kind, dtype, data, count);
 }
@@ -257,12 +266,14 @@ void exec_world_reduce(exec_world *world, ir_sbp_kind kind, ir_dtype dtype,
 void exec_world_bcast(exec_world *world, void *data, int64_t bytes,
                       int32_t root)
 {
+    note_meeting(world);
     if (world->size > 1)
         world->link->bcast(world, data, bytes, root);
 }
 
 void exec_world_barrier(exec_world *world)
 {
+    note_meeting(world);
     if (world->size > 1)
         world->link->barrier(world);
 }
