@@ -203,20 +203,76 @@ static void test_slow_link(void)
     shell(words);
 }
 
-/* A rank on the other host, whose record is its own. */
-static void test_killed(void)
+/* Of one that was told to fail on the other host, as `more` says. */
+static const cli_answer *fails(const char *failpoint, const char *more)
 {
     char words[600];
-    snprintf(words, sizeof words, RUN "--json --hosts %s:1,%s:2", a_host,
-             b_host);
-    setenv("FLOWSEARCH_FAILPOINT", "step:2=kill9@2", 1);
+    snprintf(words, sizeof words, RUN "--json --hosts %s:1,%s:2 %s", a_host,
+             b_host, more);
+    setenv("FLOWSEARCH_FAILPOINT", failpoint, 1);
     const cli_answer *a = on_a(words);
     unsetenv("FLOWSEARCH_FAILPOINT");
-    const char *fault = json_string_value(json_object_get(a->json, "fault"));
-    tap_ok(a->status == 3 && fault && strcmp(fault, "killed") == 0,
-           "a rank that is killed there ends the job, as killed");
-    if (a->status != 3)
+    return a;
+}
+
+static const json_t *fault_at(const cli_answer *a, size_t i)
+{
+    return json_array_get(json_object_get(a->json, "faults"), i);
+}
+
+static const char *text_at(const json_t *row, const char *key)
+{
+    const char *text = json_string_value(json_object_get(row, key));
+    return text ? text : "";
+}
+
+/* A rank on the other host, whose record comes over the network. */
+static void named(const char *failpoint, const char *word, const char *does,
+                  int step)
+{
+    char text[160];
+    const cli_answer *a = fails(failpoint, "");
+    const json_t *fault = fault_at(a, 0);
+    const json_t *ranks = json_object_get(fault, "ranks");
+    snprintf(text, sizeof text, "rank 2 on host %s %s", b_host, does);
+    tap_ok(says(a, 3, text), "%s: '%s' is told", failpoint, does);
+    tap_equal_text(text_at(fault, "fault"), word, "as what it was");
+    tap_equal_text(text_at(fault, "host"), b_host, "with its host");
+    tap_equal_int(json_integer_value(json_object_get(fault, "rank")), 2,
+                  "its rank");
+    tap_equal_int(json_integer_value(json_object_get(fault, "step")), step,
+                  "its step");
+    tap_ok(step == 0 || (*text_at(json_array_get(ranks, 2), "at") &&
+                         json_array_size(json_object_get(
+                             json_array_get(ranks, 1), "last")) > 0),
+           "its task, and what ranks there did last");
+}
+
+static void test_named(void)
+{
+    named("step:2=kill9@2", "killed", "was killed by signal 9 (SIGKILL) at", 2);
+    named("step:3=segv@2", "crash", "at step 3: crashed", 3);
+    setenv("FS_STALL_S", "2", 1);
+    named("step:3=hang@2", "hang", "hangs: no progress for", 3);
+    named("step:3=stop@2", "stopped", "is stopped (SIGSTOP)", 3);
+    unsetenv("FS_STALL_S");
+}
+
+static void once(const char *failpoint)
+{
+    const cli_answer *a = fails(failpoint, "--max-restarts 3");
+    tap_ok(a->status == 0 &&
+               json_integer_value(json_object_get(a->json, "restarts")) == 1,
+           "%s: once per job, restarts included", failpoint);
+    if (a->status != 0)
         cli_show(a);
+}
+
+static void test_once(void)
+{
+    once("step:2=kill9@2");
+    once("fire:5=exit@1");
+    once("step:2=kill9"); /* of all ranks the first */
 }
 
 int main(void)
@@ -246,7 +302,8 @@ int main(void)
         test_two();
         test_unfit();
         test_slow_link();
-        test_killed();
+        test_named();
+        test_once();
     } else {
         tap_skip("network namespaces cannot be made here", "two hosts");
     }

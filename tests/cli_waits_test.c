@@ -200,6 +200,7 @@ int main(void)
     test_collective(arena);
     test_move(arena);
     test_ring(arena);
+    test_late(arena);
     test_lifeless(arena);
     test_differs(arena);
     test_absent(arena);

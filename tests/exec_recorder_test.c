@@ -3,6 +3,7 @@
 #include "tests/tap.h"
 
 #include "exec/failpoint.h"
+#include "exec/relay.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -139,6 +140,65 @@ static void test_records(void)
     exec_records_close(&records);
 }
 
+/* A rank that cannot open the records, killed in its third step. */
+static void be_away(const char *relay)
+{
+    exec_recorder own;
+    fs_err err = {0};
+    unsetenv("FS_RECORDS");
+    setenv("FS_FIRED", "4", 1);
+    setenv("FS_RELAY", relay, 1);
+    if (exec_recorder_open(1, &err, &own) != FS_OK || own.supervised)
+        _exit(9);
+    exec_relay_send(&own);
+    while (!exec_recorder_is_read(&own))
+        usleep(1000);
+    own.record->n_streams = 1;
+    own.record->now[0].task = 5;
+    own.record->steps_done = 2;
+    own.record->ring[0].task = 4;
+    own.record->n_events = 1;
+    atomic_store(&own.job->fired[0], true);
+    raise(SIGKILL);
+}
+
+static void test_relay(void)
+{
+    exec_records records;
+    fs_err err = {0};
+    const struct timespec nap = {0, 10000000};
+    exec_records_create(2, &err, &records);
+    exec_relay *relay = exec_relay_open(&records);
+    if (!relay) {
+        tap_skip("this host has no network", "a record of another host");
+        exec_records_close(&records);
+        return;
+    }
+    char before[1024];
+    snprintf(before, sizeof before, "%s", exec_relay_begin(relay));
+    fflush(NULL);
+    const char *now = exec_relay_begin(relay);
+    const pid_t child = fork();
+    if (child == 0)
+        be_away(now);
+    const exec_record *r = exec_records_at(&records, 1);
+    for (int i = 0; i < 1000 && (r->pid == 0 || r->process != 0); i++) {
+        exec_relay_look(relay);
+        nanosleep(&nap, NULL);
+    }
+    waitpid(child, NULL, 0);
+    tap_ok(r->magic == EXEC_RECORD_MAGIC && r->away && r->pid == child &&
+               r->process == 0,
+           "of a rank elsewhere it is told that it has gone");
+    tap_ok(r->now[0].task == 5 && r->steps_done == 2 && r->ring[0].task == 4,
+           "and what it was at");
+    tap_equal_int((int64_t)exec_job_fired(exec_records_job(&records)), 5,
+                  "and what has fired there, now or before");
+    tap_ok(strcmp(before, now) != 0, "each start has its own number");
+    exec_relay_close(relay);
+    exec_records_close(&records);
+}
+
 static void test_words(void)
 {
     int whole = 1;
@@ -154,6 +214,7 @@ int main(void)
     test_reading();
     test_coming();
     test_records();
+    test_relay();
     test_words();
     return tap_done();
 }

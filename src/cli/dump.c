@@ -95,6 +95,13 @@ static json_t *events_json(const cli_watch *w, int32_t rank)
     return list;
 }
 
+void cli_watch_json_host(const cli_watch *w, int32_t rank, json_t *into)
+{
+    const exec_record *r = exec_records_at(&w->records, rank);
+    if (r->away)
+        fs_json_set_text(into, "host", r->host);
+}
+
 static json_t *rank_json(const cli_watch *w, int32_t rank)
 {
     const cli_at *at = &w->waits.at[rank];
@@ -102,11 +109,13 @@ static json_t *rank_json(const cli_watch *w, int32_t rank)
     for (int32_t i = 0; i < at->n_peers && i < CLI_WAITS_PEERS; i++)
         json_array_append_new(peers, json_integer(at->peers[i]));
     const exec_record *r = w->copies[rank];
-    return json_pack(
+    json_t *row = json_pack(
         "{s:i, s:s, s:I, s:s, s:b, s:o, s:o}", "rank", rank, "state",
         state_word(w, rank), "steps_done", (json_int_t)r->steps_done, "at",
         cli_at_text(w->p->model.graph, w->p->plan, rank, at, w->arena), "busy",
         at->busy, "waits_for", peers, "last", events_json(w, rank));
+    cli_watch_json_host(w, rank, row);
+    return row;
 }
 
 void cli_watch_dump(cli_watch *w)

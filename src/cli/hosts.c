@@ -155,7 +155,8 @@ int cli_hosts_words(const cli *c, const char **words)
     static const char *const given[] = {
         "FS_PLAN",        "FS_RESULT",     "FS_GRADIENTS",
         "FS_WHOLE_TRACE", "FS_FIRST_STEP", "FS_PROGRESS",
-        "FS_STALL_S",     "FS_CHECK",      "FLOWSEARCH_FAILPOINT"};
+        "FS_STALL_S",     "FS_CHECK",      "FLOWSEARCH_FAILPOINT",
+        "FS_RELAY",       "FS_FIRED"};
     int n = 0;
     if (!cli_on_hosts(c))
         return 0;

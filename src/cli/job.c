@@ -189,7 +189,7 @@ void cli_job_leave(cli *c, fs_status status)
     exec_recorder *recorder = exec_world_recorder(c->world);
     if (status == FS_FAULT) {
         exec_recorder_fail(recorder, cli_fault_kind(c), c->err.text);
-        c->mute = c->mute || recorder->supervised;
+        c->mute = c->mute || exec_recorder_is_read(recorder);
     }
     exec_recorder_state(recorder, EXEC_ENDED);
 }

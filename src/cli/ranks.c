@@ -126,7 +126,7 @@ bool cli_mark_memory(const char *text)
         exec_recorder_open(exec_launched_rank(), &unused, &early) == FS_OK)
         own_recorder = &early;
     exec_recorder_fail(own_recorder, EXEC_MEMORY, text);
-    return own_recorder && own_recorder->supervised;
+    return own_recorder && exec_recorder_is_read(own_recorder);
 }
 
 /* The rank that left its file: mpirun ends the others by SIGTERM. -1: none, or

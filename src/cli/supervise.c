@@ -135,6 +135,8 @@ static void note_fault(supervisor *s, cli *c)
                   "fault_text", f->text, "step", (json_int_t)f->step);
     json_object_set_new(row, "rank",
                         f->rank < 0 ? json_null() : json_integer(f->rank));
+    if (f->rank >= 0)
+        cli_watch_json_host(&s->watch, f->rank, row);
     s->found_ns = f->found_ns > 0 ? f->found_ns : fs_now_ns();
     json_object_set_new(row, "found_s",
                         f->found_ns > 0 ? json_real(f->after_s) : json_null());
@@ -261,7 +263,9 @@ static fs_status take_fewer(supervisor *s, cli *c, const cli_plan **p,
     cli_watch before = s->watch;
     FS_TRY(cli_replan(c, *p, &next, &words[1]));
     FS_TRY(open_watch(s, c, &next));
-    exec_records_inherit(&s->watch.records, &before.records);
+    /* What has fired in the job that this one goes on with. */
+    exec_job_fire(exec_records_job(&s->watch.records),
+                  exec_job_fired(exec_records_job(&before.records)));
     cli_watch_close(&before);
     if (out->ran)
         cli_plan_close(out->ran);
@@ -273,7 +277,7 @@ static fs_status take_fewer(supervisor *s, cli *c, const cli_plan **p,
 }
 
 /* Ranks read the plan's file anew: it is to be this plan, and to go on from
- * there. */
+ * there. Those of other hosts send their records. */
 static void promise(const supervisor *s, const cli_plan *p)
 {
     char text[32];
@@ -281,6 +285,11 @@ static void promise(const supervisor *s, const cli_plan *p)
     setenv("FS_PLAN", text, 1);
     snprintf(text, sizeof text, "%lld", (long long)s->given);
     setenv("FS_FIRST_STEP", text, 1);
+    if (!s->watch.relay)
+        return;
+    fs_hex(exec_job_fired(exec_records_job(&s->watch.records)), text);
+    setenv("FS_FIRED", text, 1);
+    setenv("FS_RELAY", exec_relay_begin(s->watch.relay), 1);
 }
 
 /* Nothing of a step of inference is needed by the next one: those whose outputs
@@ -290,7 +299,8 @@ static void note_given(supervisor *s, const cli *c, const cli_plan *p)
 {
     int64_t least = INT64_MAX;
     for (int32_t r = 0; r < s->watch.records.n; r++) {
-        const int64_t done = exec_records_at(&s->watch.records, r)->steps_done;
+        const exec_record *of = exec_records_at(&s->watch.records, r);
+        const int64_t done = of->away ? 0 : of->steps_done;
         least = done < least ? done : least;
     }
     if (p->model.origin.infer && !s->service && least > s->given)

@@ -2,6 +2,7 @@
 #include "cli/watch.h"
 
 #include "base/clock.h"
+#include "cli/hosts.h"
 #include "cli/predict.h"
 #include "cli/ranks.h"
 
@@ -54,12 +55,15 @@ fs_status cli_watch_open(cli *c, const cli_plan *p, double input_bytes,
         c->err = (fs_err){0};
     out->first_s = (largest_arena(p->plan) + input_bytes) / bytes_per_s;
     FS_TRY(exec_records_create(p->cluster->n_devices, &c->err, &out->records));
+    if (cli_on_hosts(c))
+        out->relay = exec_relay_open(&out->records);
     out->ranks = fs_new(c->arena, cli_watched, out->records.n);
     return FS_OK;
 }
 
 void cli_watch_close(cli_watch *w)
 {
+    exec_relay_close(w->relay);
     exec_records_close(&w->records);
     fs_arena_destroy(w->arena);
     w->arena = NULL;
@@ -107,25 +111,13 @@ static exec_record *record_of(const cli_watch *w, int32_t rank)
     return exec_records_at(&w->records, rank);
 }
 
-/* Its state, and its time in ticks. */
-static char read_process(int32_t pid, int64_t *ticks)
+/* Its process, and that one's time in ticks. */
+static char read_process(const exec_record *r, int64_t *ticks)
 {
-    char path[64], text[1024];
-    long long user = 0, system = 0;
-    char state = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "r");
-    const size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[n] = '\0';
-    const char *at = strrchr(text, ')'); /* a name may hold anything */
-    if (!at ||
-        sscanf(at, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lld %lld",
-               &state, &user, &system) != 3)
-        return 0;
-    *ticks = user + system;
-    return state == 'Z' || state == 'X' ? 0 : state;
+    if (!r->away)
+        return exec_process_state(r->pid, ticks);
+    *ticks = r->cpu_ticks;
+    return (char)r->process;
 }
 
 static bool in_state(const exec_record *r, exec_state from, exec_state to)
@@ -161,7 +153,7 @@ static void look_at(cli_watch *w, int32_t rank, double passed_s, look *all)
     int64_t ticks = 0;
     if (r->magic != EXEC_RECORD_MAGIC)
         return;
-    const char process = read_process(r->pid, &ticks);
+    const char process = read_process(r, &ticks);
     at->seen = true;
     all->excused |= is_excused(process, ticks, r, at);
     all->moved |= r->moved_ns != at->moved_ns || r->state != at->state;
@@ -235,6 +227,14 @@ double cli_watch_limit(const cli_watch *w)
 }
 
 /* ---- what is wrong ---- */
+
+/* "rank 2", "rank 2 on host b". */
+static const char *name_of(const cli_watch *w, int32_t rank)
+{
+    const exec_record *r = record_of(w, rank);
+    return r->away ? fs_printf(w->arena, "rank %d on host %s", rank, r->host)
+                   : fs_printf(w->arena, "rank %d", rank);
+}
 
 static const char *where(const cli_watch *w, int32_t rank, const cli_at *at)
 {
@@ -374,9 +374,9 @@ static void judge_hang(cli_watch *w)
     if (stopped >= 0) {
         set_fault(w, EXEC_STOPPED, stopped,
                   fs_printf(arena,
-                            "rank %d is stopped (SIGSTOP): no progress for "
-                            "%.1f s,%s",
-                            stopped, w->quiet_s,
+                            "%s is stopped (SIGSTOP): no progress for %.1f s,"
+                            "%s",
+                            name_of(w, stopped), w->quiet_s,
                             where(w, stopped, &w->waits.at[stopped])));
         return;
     }
@@ -403,8 +403,9 @@ static void judge_hang(cli_watch *w)
     if (rank < 0)
         rank = 0;
     set_fault(w, EXEC_HANG, rank,
-              fs_printf(arena, "rank %d hangs: no progress for %.1f s,%s", rank,
-                        w->quiet_s, where(w, rank, &w->waits.at[rank])));
+              fs_printf(arena, "%s hangs: no progress for %.1f s,%s",
+                        name_of(w, rank), w->quiet_s,
+                        where(w, rank, &w->waits.at[rank])));
 }
 
 /* A rank that said why; what mpirun's TERM ended is nobody's fault. */
@@ -450,6 +451,7 @@ bool cli_watch_look(cli_watch *w)
     look all = {0};
     bool seen = false;
     const double passed_s = passed_since(&w->looked_ns);
+    exec_relay_look(w->relay);
     for (int32_t r = 0; r < w->records.n; r++) {
         look_at(w, r, passed_s, &all);
         seen |= w->ranks[r].seen;
@@ -476,8 +478,8 @@ void cli_watch_kill(const cli_watch *w)
     int64_t ticks;
     for (int32_t r = 0; r < w->records.n; r++) {
         const exec_record *of = record_of(w, r);
-        if (of->magic == EXEC_RECORD_MAGIC && of->pid > 1 &&
-            read_process(of->pid, &ticks) != 0)
+        if (of->magic == EXEC_RECORD_MAGIC && of->pid > 1 && !of->away &&
+            read_process(of, &ticks) != 0)
             kill(of->pid, SIGKILL);
     }
 }
@@ -492,7 +494,8 @@ bool cli_watch_all_ended(const cli_watch *w)
 
 /* ---- the end of a job ---- */
 
-/* Gone without a word, the longest ago. */
+/* Gone without a word, the longest ago. (All are gone: of other hosts' ranks
+ * the word of it may be lost with their host.) */
 static int32_t find_gone(const cli_watch *w)
 {
     int32_t found = -1;
@@ -501,7 +504,7 @@ static int32_t find_gone(const cli_watch *w)
         int64_t ticks;
         if (!in_state(of, EXEC_STARTING, EXEC_ENDING) ||
             of->magic != EXEC_RECORD_MAGIC ||
-            read_process(of->pid, &ticks) != 0)
+            (read_process(of, &ticks) != 0 && !of->away))
             continue;
         if (found < 0 || of->heartbeat_ns < record_of(w, found)->heartbeat_ns)
             found = r;
@@ -536,11 +539,26 @@ static void judge_signal(cli_watch *w, int32_t rank, int number)
                                : EXEC_KILLED,
               rank,
               fs_printf(arena, "%s was killed by signal %d (SIG%s)%s%s",
-                        rank < 0 ? "a rank" : fs_printf(arena, "rank %d", rank),
-                        number, name ? name : "?",
-                        rank < 0 ? "" : at_step(w, rank),
+                        rank < 0 ? "a rank" : name_of(w, rank), number,
+                        name ? name : "?", rank < 0 ? "" : at_step(w, rank),
                         oom ? ": the system's memory ran out" : ""));
     w->fault.signal = number;
+}
+
+/* What ranks of other hosts had to say last is on its way. */
+static void await_relays(cli_watch *w)
+{
+    enum { MOST_LOOKS = 10 };
+    const struct timespec nap = {0, 50000000};
+    for (int i = 0; w->relay && i < MOST_LOOKS; i++) {
+        bool all = true;
+        exec_relay_look(w->relay);
+        for (int32_t r = 0; r < w->records.n; r++)
+            all &= !record_of(w, r)->away || record_of(w, r)->process == 0;
+        if (all)
+            return;
+        nanosleep(&nap, NULL);
+    }
 }
 
 void cli_watch_judge(cli_watch *w, int raw)
@@ -549,6 +567,7 @@ void cli_watch_judge(cli_watch *w, int raw)
     const int number = WIFSIGNALED(raw)      ? WTERMSIG(raw)
                        : cli_is_signal(code) ? code - 128
                                              : 0;
+    await_relays(w);
     cli_watch_copy(w);
     if (w->fault.kind != EXEC_NO_FAULT)
         return;
@@ -556,7 +575,7 @@ void cli_watch_judge(cli_watch *w, int raw)
     if (failed >= 0) {
         const exec_record *r = record_of(w, failed);
         set_fault(w, (exec_fault)r->fault, failed,
-                  fs_printf(w->arena, "rank %d%s: %s", failed,
+                  fs_printf(w->arena, "%s%s: %s", name_of(w, failed),
                             at_step(w, failed), r->cause));
         return;
     }
@@ -565,8 +584,8 @@ void cli_watch_judge(cli_watch *w, int raw)
         judge_signal(w, gone, number);
     else if (gone >= 0)
         set_fault(w, code == FS_FAULT ? EXEC_OTHER : EXEC_CRASH, gone,
-                  fs_printf(w->arena, "rank %d ended with status %d%s%s", gone,
-                            code, at_step(w, gone),
+                  fs_printf(w->arena, "%s ended with status %d%s%s",
+                            name_of(w, gone), code, at_step(w, gone),
                             code == FS_FAULT ? " (its message stands above)"
                                              : ", without a word"));
 }

@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/waits.h"
+#include "exec/relay.h"
 
 typedef struct cli_watched {
     char process; /* of /proc: R, S, D, T, Z..; 0: gone; '?': not begun */
@@ -34,6 +35,7 @@ typedef struct cli_watch {
     cli_watch_idle *idle; /* NULL: they always have */
     void *idle_ctx;
     exec_records records;
+    exec_relay *relay; /* of ranks on other hosts; NULL: there are none */
     cli_watched *ranks;
     int64_t looked_ns;
     double quiet_s; /* since anything moved on any rank */
@@ -78,6 +80,8 @@ bool cli_watch_all_ended(const cli_watch *w);
  * were copied: on stderr; and as JSON, with each rank's last events. */
 void cli_watch_dump(cli_watch *w);
 void cli_watch_json(cli_watch *w, json_t *into);
+/* "host" of a rank that is on another one. */
+void cli_watch_json_host(const cli_watch *w, int32_t rank, json_t *into);
 /* Of a job that ended well: ranks that were slower than others, told and in
  * "stragglers"; nothing where there are none. */
 void cli_watch_stragglers(cli_watch *w, json_t *told);

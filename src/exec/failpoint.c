@@ -191,7 +191,7 @@ static int reach(exec_failpoints *f, exec_point at, int64_t count)
     for (int32_t i = 0; i < f->n; i++) {
         const exec_failpoint *p = &f->list[i];
         if (p->at == at && p->count == count &&
-            (p->rank < 0 || p->rank == f->rank) &&
+            (p->rank == f->rank || (p->rank < 0 && !f->named_only)) &&
             !atomic_exchange(&f->job->fired[i], true))
             code = act(f, p);
     }

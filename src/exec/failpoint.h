@@ -33,6 +33,8 @@ typedef struct exec_failpoints {
     exec_failpoint list[EXEC_MOST_FAILPOINTS];
     _Atomic int64_t come[EXEC_POINTS];
     exec_job_record *job;
+    bool named_only; /* the first rank to come is one of the first host, whose
+                        ranks alone see what has fired at once */
     int64_t slow_percent; /* kernels take so much longer from now on */
 } exec_failpoints;
 

@@ -7,7 +7,7 @@ src_exec_libfs_exec_a_SOURCES = src/exec/exec.c src/exec/exec.h \
   src/exec/transfer.c src/exec/transfer.h \
   src/exec/algorithms.c src/exec/messages.h \
   src/exec/loader.c src/exec/parker.c src/exec/parker.h src/exec/bell.c src/exec/bells.c src/exec/bell.h \
-  src/exec/loader.h src/exec/recorder.c src/exec/recorder.h \
+  src/exec/loader.h src/exec/recorder.c src/exec/recorder.h src/exec/relay.c src/exec/relay.h \
   src/exec/failpoint.c src/exec/failpoint.h \
   src/exec/data.h src/exec/data.def src/exec/data_kinds.h src/exec/data.c src/exec/data_inputs.c \
   src/exec/data_drawn.c src/exec/data_fixed.c src/exec/data_text.c src/exec/data_tokens.c src/exec/data_idx.c src/exec/data_csv.c \

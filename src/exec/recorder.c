@@ -56,13 +56,20 @@ static int open_shared(const char *path, int32_t n, size_t *bytes)
     return file;
 }
 
+/* By ranks before these. */
+static uint64_t said_fired(void)
+{
+    const char *said = getenv("FS_FIRED");
+    return said ? strtoull(said, NULL, 16) : 0;
+}
+
 fs_status exec_recorder_open(int32_t rank, fs_err *err, exec_recorder *out)
 {
     size_t bytes = job_bytes(1);
     int file = open_shared(getenv("FS_RECORDS"), rank + 1, &bytes);
     void *at =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-             file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
+             file < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED, file, 0);
     if (file >= 0)
         close(file);
     if (at == MAP_FAILED)
@@ -71,6 +78,8 @@ fs_status exec_recorder_open(int32_t rank, fs_err *err, exec_recorder *out)
     out->mapped_bytes = bytes;
     out->supervised = file >= 0;
     out->job = at;
+    if (file < 0)
+        exec_job_fire(out->job, said_fired());
     out->record = record_at(at, file < 0 ? 0 : rank);
     out->record->rank = rank;
     out->record->pid = (int32_t)getpid();
@@ -85,6 +94,12 @@ void exec_recorder_close(exec_recorder *recorder)
     if (recorder->job)
         munmap(recorder->job, recorder->mapped_bytes);
     *recorder = (exec_recorder){0};
+}
+
+bool exec_recorder_is_read(const exec_recorder *recorder)
+{
+    return recorder->supervised ||
+           (recorder->job && atomic_load(&recorder->job->relayed));
 }
 
 void exec_recorder_saving(exec_recorder *recorder, bool saving)
@@ -166,12 +181,26 @@ void exec_records_close(exec_records *records)
     *records = (exec_records){.file = -1};
 }
 
-void exec_records_inherit(exec_records *records, const exec_records *from)
+exec_job_record *exec_records_job(const exec_records *records)
 {
-    exec_job_record *to = (exec_job_record *)(void *)records->at;
-    exec_job_record *was = (exec_job_record *)(void *)from->at;
+    return (exec_job_record *)(void *)records->at;
+}
+
+_Static_assert(EXEC_MOST_FAILPOINTS <= 64, "a bit each");
+
+uint64_t exec_job_fired(const exec_job_record *job)
+{
+    uint64_t fired = 0;
     for (int i = 0; i < EXEC_MOST_FAILPOINTS; i++)
-        atomic_store(&to->fired[i], atomic_load(&was->fired[i]));
+        fired |= (uint64_t)atomic_load(&job->fired[i]) << i;
+    return fired;
+}
+
+void exec_job_fire(exec_job_record *job, uint64_t fired)
+{
+    for (int i = 0; i < EXEC_MOST_FAILPOINTS; i++)
+        if (fired >> i & 1)
+            atomic_store(&job->fired[i], true);
 }
 
 exec_record *exec_records_at(const exec_records *records, int32_t rank)

@@ -79,7 +79,10 @@ typedef struct exec_record {
     int32_t pid, rank, n_streams; /* of which at most EXEC_RECORD_STREAMS are
                                      recorded */
     _Atomic int32_t state, fault;
-    int32_t unused[2];
+    int32_t away;      /* on another host than the supervisor: then its */
+    int32_t process;   /* process is so (of /proc), as its relay says, */
+    int64_t cpu_ticks; /* has used the core so long, */
+    char host[64];     /* and is there */
     int64_t first_step, steps_begun,
         steps_done;       /* global steps; of this rank */
     int64_t heartbeat_ns; /* the loop's last round */
@@ -103,6 +106,7 @@ typedef struct exec_job_record {
     int32_t n_ranks;
     char host[64]; /* elsewhere the path leads to something else */
     atomic_bool fired[EXEC_MOST_FAILPOINTS]; /* failpoints: once per job */
+    atomic_bool relayed; /* of a rank's own record: it is sent to who judges */
 } exec_job_record;
 _Static_assert(sizeof(exec_job_record) <= EXEC_JOB_BYTES, "one page");
 
@@ -111,13 +115,15 @@ struct exec_world;
 typedef struct exec_recorder {
     exec_record *record;
     exec_job_record *job;
-    bool supervised; /* somebody reads it, and judges */
+    bool supervised; /* it lies in the supervisor's file */
     size_t mapped_bytes;
 } exec_recorder;
 /* Of this process, when it is a rank of the job; FS_FAULT: no memory. */
 fs_status exec_recorder_open(int32_t rank, fs_err *err, exec_recorder *out);
 void exec_recorder_close(exec_recorder *recorder);
 exec_recorder *exec_world_recorder(struct exec_world *world);
+/* Does somebody read it, and judge, wherever it lies? */
+bool exec_recorder_is_read(const exec_recorder *recorder);
 /* From any thread; `recorder` may be NULL. While a checkpoint is on its way to
  * the disk, waiting for it is no hang. */
 void exec_recorder_saving(exec_recorder *recorder, bool saving);
@@ -139,8 +145,10 @@ fs_status exec_records_create(int32_t n, fs_err *err, exec_records *out);
  * not of this host. */
 bool exec_records_open(const char *path, int32_t n, exec_records *out);
 void exec_records_close(exec_records *records);
-/* What has fired in another job that this one goes on with. */
-void exec_records_inherit(exec_records *records, const exec_records *from);
+/* Failpoints that have fired, a bit each: FS_FIRED of ranks of other hosts. */
+uint64_t exec_job_fired(const exec_job_record *job);
+void exec_job_fire(exec_job_record *job, uint64_t fired);
+exec_job_record *exec_records_job(const exec_records *records);
 exec_record *exec_records_at(const exec_records *records, int32_t rank);
 /* Before ranks are started again: nothing of the last ones, but for marks. */
 void exec_records_clear(exec_records *records);

@@ -647,7 +647,7 @@ static void watch(exec_rank *rank, int64_t now)
     exec_rank_poll_stop(rank);
     if (rank->options->within && rank->world->rank == 0)
         exec_rank_tell_part(rank, now);
-    if (recorder->supervised)
+    if (exec_recorder_is_read(recorder))
         return;
     if (awaits_step(rank))
         rank->last_move_ns = now;

@@ -2,6 +2,7 @@
 #include "exec/world.h"
 
 #include "base/clock.h"
+#include "exec/relay.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -131,6 +132,7 @@ static fs_status open_record(exec_world *world, fs_err *err)
 {
     const char *text = getenv("FLOWSEARCH_FAILPOINT");
     FS_TRY(exec_recorder_open(exec_launched_rank(), err, &world->recorder));
+    exec_relay_send(&world->recorder);
     if (!text || !*text)
         return FS_OK;
     world->failpoints = calloc(1, sizeof *world->failpoints);
@@ -138,6 +140,8 @@ static fs_status open_record(exec_world *world, fs_err *err)
         return fs_fail(err, FS_FAULT, "out of memory");
     world->failpoints->rank = exec_launched_rank();
     world->failpoints->job = world->recorder.job;
+    world->failpoints->named_only =
+        !world->recorder.supervised && getenv("FS_RELAY");
     return exec_failpoints_read(text, err, world->failpoints);
 }
 
@@ -227,7 +231,8 @@ void exec_world_abort_for(exec_world *world, exec_fault fault,
 {
     exec_recorder_fail(&world->recorder, fault, cause);
     fflush(stdout);
-    if (!world->recorder.supervised) /* else who reads the record tells it */
+    /* Who reads the record tells it. */
+    if (!exec_recorder_is_read(&world->recorder))
         fprintf(stderr, "flowsearch: rank %d: %s\n", world->rank, cause);
     fflush(stderr);
     if (world->size > 1)
