@@ -443,6 +443,16 @@ static void test_augmented(void)
     refuses(&s, pair_of(&s), &bad, "'spin'", "an augmentation that is none");
     const exec_data_options empty = {.augment = "crop=0"};
     refuses(&s, pair_of(&s), &empty, "'crop=0'", "a crop of nothing");
+    char text[64], told[64];
+    snprintf(text, sizeof text, "crop=%d", W);
+    snprintf(told, sizeof told, "images of %d x %d", H, W);
+    const exec_data_options whole = {.augment = text};
+    refuses(&s, pair_of(&s), &whole, told, "a crop as large as the image");
+    const exec_data_options huge = {.augment = "crop=9223372036854775807"};
+    refuses(&s, pair_of(&s), &huge, told, "a crop of any size beyond");
+    snprintf(text, sizeof text, "crop=%d", W - 1);
+    tap_ok(open_data(&s, pair_of(&s), &whole) == FS_OK,
+           "but not one that leaves a pixel");
     close_scene(&s);
 }
 

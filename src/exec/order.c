@@ -44,7 +44,7 @@ static fs_status parse_word(const char *word, size_t n, fs_err *err,
     if (n > 5 && strncmp(word, "crop=", 5) == 0 && word[5] >= '0' &&
         word[5] <= '9') {
         out->pad = strtoll(word + 5, &end, 10);
-        if (end == word + n && out->pad > 0 && out->pad <= 1 << 20)
+        if (end == word + n && out->pad > 0)
             return FS_OK;
     }
     return fs_fail(err, FS_INVALID,

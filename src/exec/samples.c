@@ -354,6 +354,26 @@ static fs_status check_fields(const exec_opening *o,
     return FS_OK;
 }
 
+/* Moved by as much as an image measures nothing of it is left. */
+static fs_status check_crop(const exec_samples *samples,
+                            const exec_augment *augment, fs_err *err)
+{
+    for (int32_t i = 0; i < samples->n_fields; i++) {
+        const exec_field *f = &samples->field[i];
+        if (!f->is_image)
+            continue;
+        const int64_t height = f->view.dim[f->view.row];
+        const int64_t width = f->view.dim[f->view.column];
+        if (augment->pad >= height || augment->pad >= width)
+            return fs_fail(err, FS_INVALID,
+                           "--augment crop=%lld: %s has images of %lld x %lld: "
+                           "PAD must be less than either",
+                           (long long)augment->pad, f->path, (long long)height,
+                           (long long)width);
+    }
+    return FS_OK;
+}
+
 fs_status exec_samples_open(const exec_opening *o, const exec_samples *samples,
                             fs_err *err, exec_data *out)
 {
@@ -362,6 +382,8 @@ fs_status exec_samples_open(const exec_opening *o, const exec_samples *samples,
     fs_status status = check_fields(o, samples, err);
     if (status == FS_OK && said->augment)
         status = exec_augment_parse(said->augment, err, &augment);
+    if (status == FS_OK)
+        status = check_crop(samples, &augment, err);
     if (status != FS_OK) {
         exec_samples_drop(samples);
         return status;
