@@ -258,6 +258,17 @@ static void test_planted_link(void)
     json_decref(root);
 }
 
+static void test_room(void)
+{
+    fs_err err = {0};
+    tap_equal_int(fs_check_room("out", 1, "", &err), FS_OK, "room for a byte");
+    tap_equal_int(fs_check_room("out", INT64_MAX, "less takes less", &err),
+                  FS_INVALID, "none for 2^63");
+    tap_ok(strncmp(err.text, "out: wants ", 11) == 0 &&
+               strstr(err.text, " are free there; less takes less"),
+           "which is told with a hint: %s", err.text);
+}
+
 static void test_no_room(void)
 {
     char file[64], place[FS_PATH_MAX], temporary[FS_PATH_MAX];
@@ -631,6 +642,7 @@ int main(void)
     test_lists();
     test_places();
     test_planted_link();
+    test_room();
     test_no_room();
     test_scratch();
     test_same_file();

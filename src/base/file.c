@@ -96,9 +96,9 @@ fs_status fs_check_room(const char *path, int64_t bytes, const char *hint,
     const double free_bytes = (double)room.f_bavail * (double)room.f_frsize;
     if ((double)bytes <= free_bytes)
         return FS_OK;
-    return fs_fail(err, FS_INVALID, "%s: wants %s, %s are free there%s", path,
+    return fs_fail(err, FS_INVALID, "%s: wants %s, %s are free there%s%s", path,
                    fs_human_bytes(wanted, (double)bytes),
-                   fs_human_bytes(left, free_bytes), hint);
+                   fs_human_bytes(left, free_bytes), *hint ? "; " : "", hint);
 }
 
 /* ---- an output ---- */

@@ -123,7 +123,7 @@ static fs_status tell_size(cli *c, const ir_graph *graph,
     char text[32];
     FS_TRY(fs_check_room(
         c->args.output, bytes,
-        options->no_weights ? "" : "; --no-weights leaves the values out",
+        options->no_weights ? "" : "--no-weights leaves the values out",
         &c->err));
     if (bytes > MUCH && !options->no_weights)
         cli_say(c, "writing %s of values; --no-weights leaves them out\n",
