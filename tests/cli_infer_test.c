@@ -259,6 +259,9 @@ static void test_refused(void)
            "--outputs has no effect");
     refuse("run $D/i.json --data synthetic --outputs $D/i.json",
            "wants a folder");
+    refuse("run $D/i.json --data synthetic --outputs $D "
+           "--steps 1000000000000000000",
+           "--steps 1000000000000000000: this run can take 10000000 at most");
 }
 
 int main(void)

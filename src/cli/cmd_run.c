@@ -567,13 +567,13 @@ static fs_status check_all(cli *c, const cli_plan *p)
     if (c->args.steps == 0)
         return fs_fail(&c->err, FS_INVALID, "--steps must be at least 1");
     FS_TRY(cli_job_check_settings(c, p));
+    FS_TRY(check_steps(c, p)); /* first: sizes are multiples of steps */
     FS_TRY(cli_outputs_check(c, p, steps_of(c)));
     if (!p->model.origin.infer)
         FS_TRY(cli_check_tuning(c, p->model.origin.optimizer, " (the plan's)"));
     FS_TRY(cli_job_prove(c, p));
     FS_TRY(cli_job_check_host(c, p));
     FS_TRY(cli_hosts_check(c, p->cluster->n_devices));
-    FS_TRY(check_steps(c, p));
     FS_TRY(cli_check_checkpoints(c, steps_of(c)));
     FS_TRY(cli_check_weights(c, p->model.graph));
     FS_TRY(cli_run_data_check(c, p));
