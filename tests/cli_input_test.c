@@ -66,6 +66,19 @@ static void test_usage(void)
     refused("rows said twice", "--last 2 has no effect",
             cli("runs --last 2 --sql 'SELECT 1'"));
     cli("plan " MLP " --cluster 1x2:cpu --batch 8 -o \"$D/far.json\"");
+    static const char *const takes[] = {
+        "run w.onnx --data synthetic",
+        "check w.onnx",
+        "sim w.onnx",
+        "explain w.onnx",
+        "serve w.onnx",
+        "compare \"$D/far.json\" w.onnx",
+        "export w.onnx --to chakra -o \"$D/no\"",
+        "run zoo:mlp --data synthetic"};
+    for (size_t i = 0; i < sizeof takes / sizeof *takes; i++)
+        refused("a network for a plan", "wants a PLAN", cli("%s", takes[i]));
+    refused("a network for a plan, and what makes one", "flowsearch search",
+            cli("run w.onnx --data synthetic"));
     refused("a plan for another machine", "described, not measured",
             cli("run \"$D/far.json\" --data synthetic"));
     tap_ok(cli("-h; true --db")->status == 0, "-h is --help");

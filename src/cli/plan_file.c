@@ -31,6 +31,12 @@ fs_status cli_plan_open(cli *c, const char *path, cli_plan *out)
 {
     cli_plan p = {0};
     plan_origin origin = {0};
+    if (cli_is_model(path))
+        return fs_fail(&c->err, FS_INVALID,
+                       "%s wants a PLAN, and %s is a MODEL (a network): "
+                       "`flowsearch search` or `flowsearch plan` makes a plan "
+                       "of it",
+                       c->command, path);
     FS_TRY(plan_read_origin(path, c->arena, &c->err, &origin, &p.cluster));
     FS_TRY(cli_place_find(c, path, "model", &origin.model));
     FS_TRY(open_cluster(c, path, &origin, &p.cluster));
@@ -63,12 +69,6 @@ fs_status cli_with_plan(cli *c, fs_status (*body)(cli *c, const cli_plan *p))
 {
     if (c->args.n_operands != 1)
         return fs_fail(&c->err, FS_INVALID, "%s wants one PLAN", c->command);
-    if (cli_is_model(c->args.operands[0]))
-        return fs_fail(
-            &c->err, FS_INVALID,
-            "%s wants a PLAN, and %s is a MODEL: `search` and `plan` "
-            "make plans of it",
-            c->command, c->args.operands[0]);
     cli_plan p;
     FS_TRY(cli_plan_open(c, c->args.operands[0], &p));
     c->args.seed = (int64_t)cli_seed(c, &p.model.origin); /* the one in use */
