@@ -28,7 +28,13 @@ static void test_refused(void)
     refused("--hosts b --hostfile x", "give one");
     refused("--hostfile \"$D/nowhere\"", "nowhere");
     shell("echo 'b slots=3 max_slots=4' >\"$D/h\"");
-    refused("--hostfile \"$D/h\"", "only slots=K is understood");
+    refused("--hostfile \"$D/h\"", "h:1: of host b only slots=K is understood");
+    shell("printf '# ours\\n\\nb slots=1\\nc slots=none\\n' >\"$D/h\"");
+    refused("--hostfile \"$D/h\"", "h:4: 'c': a host is wanted");
+    shell("printf 'b slots=1\\nb slots=2\\n' >\"$D/h\"");
+    refused("--hostfile \"$D/h\"", "h:2: host b stands twice");
+    shell("printf '# ours\\nb slots=3\\n' >\"$D/h\"");
+    refused("--hostfile \"$D/h\"", "h:2: the first host, b, is not this one");
     snprintf(words, sizeof words, "--replan --hosts %s:3", here);
     refused(words, "--replan is for one host");
 }

@@ -11,15 +11,15 @@
 #include <unistd.h>
 
 typedef struct host {
-    const char *name;
-    int32_t ranks; /* at most */
+    const char *name, *where; /* "--hosts", or a file and its line */
+    int32_t ranks;            /* at most */
 } host;
 
 typedef FS_VEC(host) host_list;
 
 /* ---- reading ---- */
 
-static fs_status add_host(cli *c, const char *said, const char *name, size_t n,
+static fs_status add_host(cli *c, const char *where, const char *name, size_t n,
                           const char *ranks, host_list *out)
 {
     char *end = "";
@@ -32,12 +32,12 @@ static fs_status add_host(cli *c, const char *said, const char *name, size_t n,
         return fs_fail(&c->err, FS_INVALID,
                        "%s: '%s': a host is wanted, and how many ranks it "
                        "takes, as node1:4 (in a file node1 slots=4)",
-                       said, name);
-    const host one = {fs_strndup(c->arena, name, n), (int32_t)count};
+                       where, name);
+    const host one = {fs_strndup(c->arena, name, n), where, (int32_t)count};
     for (int32_t i = 0; i < out->n; i++)
         if (strcmp(out->at[i].name, one.name) == 0)
             return fs_fail(&c->err, FS_INVALID, "%s: host %s stands twice",
-                           said, one.name);
+                           where, one.name);
     fs_push(c->arena, out, one);
     return FS_OK;
 }
@@ -55,8 +55,9 @@ static fs_status read_words(cli *c, host_list *out)
 }
 
 /* As Open MPI reads it: a host a line, # begins a comment. */
-static fs_status read_line(cli *c, char *line, host_list *out)
+static fs_status read_line(cli *c, int32_t number, char *line, host_list *out)
 {
+    const char *where = fs_printf(c->arena, "%s:%d", c->args.hostfile, number);
     char *rest = NULL;
     line[strcspn(line, "#\n")] = '\0';
     const char *name = strtok_r(line, " \t\r", &rest);
@@ -66,21 +67,24 @@ static fs_status read_line(cli *c, char *line, host_list *out)
         return FS_OK;
     if (!known || strtok_r(NULL, " \t\r", &rest))
         return fs_fail(&c->err, FS_INVALID,
-                       "%s: of host %s only slots=K is understood",
-                       c->args.hostfile, name);
-    return add_host(c, c->args.hostfile, name, strlen(name),
-                    slots ? slots + 6 : NULL, out);
+                       "%s: of host %s only slots=K is understood", where,
+                       name);
+    return add_host(c, where, name, strlen(name), slots ? slots + 6 : NULL,
+                    out);
 }
 
 static fs_status read_file(cli *c, host_list *out)
 {
-    char line[1024];
+    char *line = NULL;
+    size_t room = 0;
     int file;
+    int32_t number = 0;
     fs_status status = FS_OK;
     FS_TRY(fs_input_open(c->args.hostfile, &c->err, &file));
     FILE *from = fdopen(file, "r");
-    while (from && status == FS_OK && fgets(line, sizeof line, from))
-        status = read_line(c, line, out);
+    while (from && status == FS_OK && getline(&line, &room, from) >= 0)
+        status = read_line(c, ++number, line, out);
+    free(line);
     if (from)
         fclose(from);
     return status;
@@ -133,8 +137,7 @@ fs_status cli_hosts_check(cli *c, int32_t ranks)
     return fs_fail(&c->err, FS_INVALID,
                    "%s: the first host, %s, is not this one: rank 0 hands back "
                    "here what was trained",
-                   c->args.hosts ? "--hosts" : c->args.hostfile,
-                   hosts.at[0].name);
+                   hosts.at[0].where, hosts.at[0].name);
 }
 
 const char *cli_hosts_names(cli *c)
