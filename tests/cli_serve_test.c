@@ -350,8 +350,12 @@ static void test_halfway(int port)
 static void test_clients(void)
 {
     int port;
-    setenv("FS_PATIENCE_S", "2", 1);
     make_plan("1");
+    setenv("FS_PATIENCE_S", "abc", 1);
+    tap_ok(says(cli("serve \"$D/p.json\" --port 0"), 2,
+                "FS_PATIENCE_S wants seconds, more than 0, not 'abc'"),
+           "patience that is none is refused");
+    setenv("FS_PATIENCE_S", "2", 1);
     pid_t child = serve("", &port);
     test_bad_bodies(port);
     test_routes(port);

@@ -96,6 +96,15 @@ static void test_refused(void)
     const cli_answer *a = run_with("step:5=kill@1", 0, "");
     tap_ok(says(a, 2, "FLOWSEARCH_FAILPOINT: 'kill@1' at character 8"),
            "a failpoint that is none is refused, with its place");
+    static const char *const none[] = {"abc", "5x", "0", "-1", "inf", "nan"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        setenv("FS_STALL_S", none[i], 1);
+        a = cli(RUN, plans[0], "");
+        tap_ok(says(a, 2, "FS_STALL_S wants seconds, more than 0, not '") &&
+                   count(a->err, "\n") == 1,
+               "%s seconds without progress are none", none[i]);
+    }
+    unsetenv("FS_STALL_S");
 }
 
 /* ---- started again ---- */

@@ -63,6 +63,10 @@ void cli_help(const cli *c, FILE *out); /* of c->command */
 
 /* "16G", "512MiB", "1e9" -> bytes. */
 fs_status cli_parse_bytes(const char *text, fs_err *err, int64_t *out);
+/* Seconds that a variable of the environment says, `usual` where it says none:
+ * FS_INVALID for what are none, or not more than 0. */
+fs_status cli_env_seconds(const char *name, double usual, fs_err *err,
+                          double *out);
 fs_status cli_check_kernels(cli *c); /* FS_INVALID: --kernels names none */
 /* FS_INVALID, naming `path`, when no file could be written there. */
 fs_status cli_check_writable(cli *c, const char *path);

@@ -508,20 +508,19 @@ fs_status cli_http_listen(cli *c, int *out, const char **address)
 
 /* ---- opening and closing ---- */
 
-/* For tests: a shorter one. */
-static double read_patience(void)
-{
-    const char *said = getenv("FS_PATIENCE_S");
-    const double seconds = said ? strtod(said, NULL) : 0;
-    return seconds > 0 && isfinite(seconds) ? seconds : patience_s;
-}
-
 fs_status cli_http_open(const cli_served *served, int socket_file, fs_err *err,
                         cli_http **out)
 {
     sigset_t all, before;
     cli_http *http = fs_malloc(sizeof *http);
-    *http = (cli_http){.served = served, .patience_s = read_patience()};
+    *http = (cli_http){.served = served};
+    fs_status status =
+        cli_env_seconds("FS_PATIENCE_S", patience_s, err, &http->patience_s);
+    if (status != FS_OK) {
+        free(http);
+        close(socket_file);
+        return status;
+    }
     sigfillset(&all); /* signals are the main thread's */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     http->daemon = MHD_start_daemon(

@@ -6,7 +6,6 @@
 #include "cli/supervise.h"
 #include "cost/choice.h"
 
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,9 +60,8 @@ fs_status cli_job_options(cli *c, const cli_plan *p, exec_options *out)
                           .seed = cli_seed(c, &p->model.origin),
                           .kernels = c->args.kernels ? c->args.kernels : "auto",
                           .figures = figures,
-                          .choice = choice,
-                          .stall_s = cli_job_stall_s()};
-    return FS_OK;
+                          .choice = choice};
+    return cli_env_seconds("FS_STALL_S", 0, &c->err, &out->stall_s);
 }
 
 /* ---- before ---- */
@@ -88,7 +86,9 @@ static fs_status check_backend(cli *c)
 
 fs_status cli_job_check_settings(cli *c, const cli_plan *p)
 {
+    double unused;
     FS_TRY(check_backend(c));
+    FS_TRY(cli_env_seconds("FS_STALL_S", 0, &c->err, &unused));
     FS_TRY(cli_check_faults(c, p->cluster->n_devices));
     return cli_check_kernels(c);
 }
@@ -175,13 +175,6 @@ fs_status cli_job_check_promise(cli *c, const cli_plan *p)
                    "%s: the plan has digest %s, but one with %s was checked "
                    "before the ranks were started",
                    c->args.operands[0], hex, promised);
-}
-
-double cli_job_stall_s(void)
-{
-    const char *said = getenv("FS_STALL_S");
-    double seconds = said ? strtod(said, NULL) : 0;
-    return seconds > 0 && isfinite(seconds) ? seconds : 0;
 }
 
 void cli_job_leave(cli *c, fs_status status)

@@ -17,7 +17,7 @@ int cli_job_words(cli *c, const char **words);
  * rank calls it. */
 fs_status cli_job_options(cli *c, const cli_plan *p, exec_options *out);
 
-/* --backend, failpoints, --kernels. */
+/* --backend, failpoints, --kernels, FS_STALL_S. */
 fs_status cli_job_check_settings(cli *c, const cli_plan *p);
 /* Only a plan for processes of a host can run here. */
 fs_status cli_job_check_host(cli *c, const cli_plan *p);
@@ -31,9 +31,6 @@ fs_status cli_job_check_size(cli *c, const cli_plan *p);
 /* What a rank reads must be what its parent proved: the file may have changed
  * since, or be another one on the rank's host. */
 fs_status cli_job_check_promise(cli *c, const cli_plan *p);
-/* For tests of the guard: seconds without progress that end the job; 0: none
- * were said. */
-double cli_job_stall_s(void);
 /* For who reads this rank's record, and then tells the fault. */
 void cli_job_leave(cli *c, fs_status status);
 

@@ -152,6 +152,23 @@ static fs_status set_real(const option *o, const char *value, double *at,
     return FS_OK;
 }
 
+fs_status cli_env_seconds(const char *name, double usual, fs_err *err,
+                          double *out)
+{
+    const char *said = getenv(name);
+    char *end;
+    *out = usual;
+    if (!said || !*said)
+        return FS_OK;
+    const double seconds = strtod(said, &end);
+    if (*end || !isfinite(seconds) || seconds <= 0)
+        return fs_fail(err, FS_INVALID,
+                       "%s wants seconds, more than 0, not '%.40s'", name,
+                       said);
+    *out = seconds;
+    return FS_OK;
+}
+
 static bool has(const cli_LIST *list, const char *value)
 {
     for (int32_t i = 0; i < list->n; i++)

@@ -27,13 +27,6 @@ static const double dead_patience_s = 3;
 
 /* ---- opening ---- */
 
-static double least_seconds(void)
-{
-    const char *said = getenv("FS_STALL_S");
-    const double seconds = said ? strtod(said, NULL) : 0;
-    return seconds > 0 && isfinite(seconds) ? seconds : usual_s;
-}
-
 static double largest_arena(const plan *p)
 {
     int64_t most = 0;
@@ -47,7 +40,8 @@ fs_status cli_watch_open(cli *c, const cli_plan *p, double input_bytes,
                          cli_watch *out)
 {
     sim_result sim;
-    *out = (cli_watch){.c = c, .p = p, .least_s = least_seconds()};
+    *out = (cli_watch){.c = c, .p = p};
+    FS_TRY(cli_env_seconds("FS_STALL_S", usual_s, &c->err, &out->least_s));
     /* Without a prediction the least seconds have to do for the first step. */
     if (cli_predict(c, p, NULL, &sim) == FS_OK)
         out->predicted_s = sim.iteration_s;
