@@ -159,11 +159,13 @@ static bool ready(void *ctx, const char *name, int64_t sample)
     return w->inner.ready(w->inner.ctx, name, sample);
 }
 
-static void note_step(void *ctx, int64_t step, double loss, double step_s)
+static fs_status note_step(void *ctx, int64_t step, double loss, double step_s,
+                           fs_err *err)
 {
     watched *w = ctx;
-    (void)loss, (void)step_s;
+    (void)loss, (void)step_s, (void)err;
     w->done_ns[step] = fs_now_ns();
+    return FS_OK;
 }
 
 static void run(const struct bench *b, const trial *t,

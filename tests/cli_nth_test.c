@@ -186,6 +186,24 @@ static void test_outputs(int number)
     }
 }
 
+/* The table of --scalars: told when it happens, not at the end. */
+static void test_scalars(int number)
+{
+    const failing f = {.kind = "write",
+                       .path = "/s.csv",
+                       .plan = "p1",
+                       .words = "--scalars \"$D/s.csv\" --db none",
+                       .rank = 0,
+                       .number = number};
+    tap_equal_int(fail_at(&f, 2, "disk", "s.csv: cannot be written"), 3,
+                  "a row that cannot be written is a fault");
+    const cli_answer *a = run_failing(&f, 2);
+    const json_t *fault = json_array_get(json_object_get(a->json, "faults"), 0);
+    tap_ok(json_integer_value(json_object_get(fault, "step")) == 3 &&
+               strstr(text_of(a, "fault_text"), strerror(number)),
+           "of the step after it");
+}
+
 /* Of the last run; a database that could not be made is not there. */
 static long long rows_of_steps(void)
 {
@@ -327,6 +345,7 @@ int main(void)
     for (int i = 0; i < 2; i++) {
         test_files(numbers[i]);
         test_outputs(numbers[i]);
+        test_scalars(numbers[i]);
         test_database(numbers[i], "rm -f \"$D\"/nth.db*");
         test_database(numbers[i], "rm -f \"$D\"/nth.db*; "
                                   "cp \"$D/one.db\" \"$D/nth.db\"");

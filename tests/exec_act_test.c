@@ -77,8 +77,10 @@ typedef struct run {
     int64_t allocations, locks;
 } run;
 
-static void end_step(void *ctx, int64_t step, double loss, double step_s)
+static fs_status end_step(void *ctx, int64_t step, double loss, double step_s,
+                          fs_err *err)
 {
+    (void)err;
     run *r = ctx;
     (void)loss;
     (void)step_s;
@@ -89,6 +91,7 @@ static void end_step(void *ctx, int64_t step, double loss, double step_s)
         r->allocations = allocations;
         r->locks = locks;
     }
+    return FS_OK;
 }
 
 static void make_plan(run *r, fs_err *err)

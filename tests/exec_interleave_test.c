@@ -48,12 +48,15 @@ typedef struct running {
     outcome out;
 } running;
 
-static void hear(void *ctx, int64_t step, double loss, double step_s)
+static fs_status hear(void *ctx, int64_t step, double loss, double step_s,
+                      fs_err *err)
 {
+    (void)err;
     (void)ctx;
     (void)step;
     (void)loss;
     (void)step_s;
+    return FS_OK;
 }
 
 static void keep(running *r, const exec_result *result)

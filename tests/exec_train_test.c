@@ -198,10 +198,13 @@ typedef struct outcome {
     float *table, *grad; /* whole, after the last step */
 } outcome;
 
-static void hear_step(void *ctx, int64_t step, double loss, double step_s)
+static fs_status hear_step(void *ctx, int64_t step, double loss, double step_s,
+                           fs_err *err)
 {
+    (void)err;
     double *told = ctx;
     told[step] = step_s > 0 ? loss : -1.0;
+    return FS_OK;
 }
 
 /* Of so many micro-batches. */

@@ -2,6 +2,7 @@
 #include "cli/progress.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "cli/predict.h"
 
 #include <errno.h>
@@ -42,31 +43,29 @@ static char *rows_before(const char *path, int64_t first)
     return kept;
 }
 
-static void begin_table(cli_progress *p, int64_t first)
+static bool begin_table(cli_progress *p, int64_t first)
 {
     char *before = rows_before(p->scalars, first);
     p->file = fopen(p->scalars, "w");
-    if (!p->file)
-        p->fault = errno;
-    else if (fputs(head, p->file) < 0 || (before && fputs(before, p->file) < 0))
-        p->fault = errno;
+    const bool good = p->file && fputs(head, p->file) >= 0 &&
+                      (!before || fputs(before, p->file) >= 0);
     free(before);
+    return good;
 }
 
 /* Whole rows, at once: who watches the file reads no half ones. */
-static void add_row(cli_progress *p, int64_t step, double loss, double step_s)
+static fs_status add_row(cli_progress *p, int64_t step, double loss,
+                         double step_s, fs_err *err)
 {
     char number[32] = "nan";
-    if (p->n == 0)
-        begin_table(p, step);
-    if (p->fault)
-        return;
     if (isfinite(loss))
         snprintf(number, sizeof number, "%.9g", loss);
-    fprintf(p->file, "%" PRId64 ",%s,%.6g,%.6g\n", step + 1, number, step_s,
-            p->batch / step_s);
-    if (fflush(p->file) != 0)
-        p->fault = errno;
+    if ((p->n == 0 && !begin_table(p, step)) ||
+        fprintf(p->file, "%" PRId64 ",%s,%.6g,%.6g\n", step + 1, number, step_s,
+                p->batch / step_s) < 0 ||
+        fflush(p->file) != 0)
+        return fs_write_fail(p->scalars, errno, err);
+    return FS_OK;
 }
 
 /* ---- the line ---- */
@@ -100,15 +99,17 @@ static void show(const cli_progress *p, int64_t step, double loss,
         fputs("\r\033[K", stderr);
 }
 
-static void on_step(void *ctx, int64_t step, double loss, double step_s)
+static fs_status on_step(void *ctx, int64_t step, double loss, double step_s,
+                         fs_err *err)
 {
     cli_progress *p = ctx;
     if (p->scalars)
-        add_row(p, step, loss, step_s);
+        FS_TRY(add_row(p, step, loss, step_s, err));
     p->took_s += p->n > 0 ? step_s : 0;
     p->n++;
     if (p->shows)
         show(p, step, loss, step_s);
+    return FS_OK;
 }
 
 /* Of a step that takes long, each percent. */
@@ -144,12 +145,9 @@ void cli_progress_ask(cli_progress *progress, exec_options *options)
 
 fs_status cli_progress_end(cli_progress *progress, fs_err *err)
 {
-    if (progress->file && fclose(progress->file) != 0 && !progress->fault)
-        progress->fault = errno;
-    if (!progress->fault)
-        return FS_OK;
-    return fs_fail(err, FS_FAULT, "%s: cannot be written: %s",
-                   progress->scalars, strerror(progress->fault));
+    if (progress->file && fclose(progress->file) != 0)
+        return fs_write_fail(progress->scalars, errno, err);
+    return FS_OK;
 }
 
 fs_status cli_progress_show(cli *c, const cli_plan *p)

@@ -13,7 +13,6 @@ typedef struct cli_progress {
     bool infer;          /* there are no losses */
     const char *scalars; /* the table's file; NULL: none */
     FILE *file;          /* from the first step on */
-    int fault;           /* errno of a write */
     int64_t n;           /* steps seen */
     double took_s;       /* they, but the first */
 } cli_progress;
@@ -24,7 +23,7 @@ void cli_progress_begin(const cli *c, const cli_plan *p, int64_t steps,
                         cli_progress *out);
 /* Calls of exec_options; NULL where nobody wants them. */
 void cli_progress_ask(cli_progress *progress, exec_options *options);
-/* FS_FAULT: the table could not be written. */
+/* FS_FAULT: the table could not be written to its end. */
 fs_status cli_progress_end(cli_progress *progress, fs_err *err);
 /* Lets ranks that are started show the line, where people look. */
 fs_status cli_progress_show(cli *c, const cli_plan *p);

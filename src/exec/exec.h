@@ -103,7 +103,9 @@ typedef struct exec_options {
      * these scalars, which an op makes once per step. */
     int32_t n_watch;
     const int32_t *watch; /* tensor ids */
-    void (*progress)(void *ctx, int64_t step, double loss, double step_s);
+    /* After every step; FS_FAULT ends the job with its message. */
+    fs_status (*progress)(void *ctx, int64_t step, double loss, double step_s,
+                          fs_err *err);
     /* What part of a step that takes more than a second is done on rank 0,
      * several times a second; NULL. */
     void (*within)(void *ctx, int64_t step, double part);

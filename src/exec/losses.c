@@ -65,8 +65,11 @@ static void report_steps(exec_rank *rank, bool wait)
         int64_t k = rank->told++;
         int64_t begin = k ? rank->step_end_ns[k - 1] : rank->begin_ns;
         double loss = rank->loss_rank < 0 ? NAN : rank->losses[k];
-        options->progress(options->progress_ctx, rank->first_step + k, loss,
-                          (double)(rank->step_end_ns[k] - begin) * 1e-9);
+        fs_err err = {0};
+        if (options->progress(options->progress_ctx, rank->first_step + k, loss,
+                              (double)(rank->step_end_ns[k] - begin) * 1e-9,
+                              &err) != FS_OK)
+            exec_rank_fail(rank, EXEC_DISK, err.text);
     }
 }
 
