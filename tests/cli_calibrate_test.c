@@ -320,6 +320,10 @@ static void test_local(void)
                strstr(a->err, OTHER) && strstr(a->err, "is not used") &&
                strstr(a->err, "7 cores (here "),
            "local takes no other machine's figures, and says why: %s", a->err);
+    const char *now = strstr(a->err, "this machine is measured now");
+    tap_ok(now && strstr(now, "2 passes, about half a minute each, kept in ") &&
+               !strstr(now + 1, "this machine is"),
+           "and that it measures, and how long");
     tap_ok(ask("SELECT count(*) FROM samples WHERE fingerprint != '" OTHER
                "'") > 300,
            "but measures this one");

@@ -129,16 +129,25 @@ static void tell_not_used(cli *c, const cli_machine *here)
     const size_t n = json_array_size(o.list);
     if (n)
         fs_warn("%s: what it has was measured on %s, not on this machine, %s, "
-                "and is not used (%s%s); this one is measured now, in %d "
-                "passes: `flowsearch calibrate` measures it at length",
+                "and is not used (%s%s)",
                 cli_db_path(c), n == 1 ? "another" : "others",
                 cli_machine_name(c->arena, here->fingerprint, here->host),
                 o.first,
-                n > 1 ? fs_printf(c->arena, "; and %zu more", n - 1) : "",
-                CLI_FEW_PASSES);
+                n > 1 ? fs_printf(c->arena, "; and %zu more", n - 1) : "");
     if (n)
         json_object_set(c->result, "machines_not_used", o.list);
     json_decref(o.list);
+}
+
+/* Nobody asked for it, and it takes long: on a terminal and elsewhere. */
+static void tell_measuring(cli *c)
+{
+    const char *kept = c->db ? fs_printf(c->arena, "kept in %s", cli_db_path(c))
+                             : "kept nowhere (--db none)";
+    fs_warn("this machine is measured now, its kernels, memory and links: %d "
+            "passes, about half a minute each, %s; `flowsearch calibrate` "
+            "measures it at length",
+            CLI_FEW_PASSES, kept);
 }
 
 static fs_status open_local(cli *c, hw_cluster **out)
@@ -149,6 +158,7 @@ static fs_status open_local(cli *c, hw_cluster **out)
     if (status == FS_NO) {
         if (c->db)
             tell_not_used(c, here);
+        tell_measuring(c);
         FS_TRY(cli_probe(c, CLI_FEW_PASSES, out));
         status = cli_remember_local(c, *out);
     }
