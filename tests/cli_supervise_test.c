@@ -99,7 +99,7 @@ static void test_refused(void)
     static const char *const none[] = {"abc", "5x", "0", "-1", "inf", "nan"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         setenv("FS_STALL_S", none[i], 1);
-        a = cli(RUN, plans[0], "");
+        a = cli(RUN "%s", plans[0], "");
         tap_ok(says(a, 2, "FS_STALL_S wants seconds, more than 0, not '") &&
                    count(a->err, "\n") == 1,
                "%s seconds without progress are none", none[i]);
@@ -318,6 +318,29 @@ static void test_straggler(void)
            "it is the one that is told");
 }
 
+/* Stages of one rank: nobody does the same. */
+static void test_straggler_alone(void)
+{
+    const cli_answer *a =
+        cli("plan zoo:mlp,in=256,hidden=512,layers=4,classes=4 --cluster local "
+            "--ranks 2 --pp 2 --batch 64 --micro-batches 4 -o \"$D/pp.json\"");
+    tap_equal_int(a->status, 0, "a plan of two stages of one rank");
+    for (int rank = 0; rank < 2; rank++) {
+        char failpoint[64];
+        snprintf(failpoint, sizeof failpoint, "step:1=slow900@%d", rank);
+        setenv("FLOWSEARCH_FAILPOINT", failpoint, 1);
+        a = cli("run \"$D/pp.json\" --data synthetic --steps 16 --json");
+        unsetenv("FLOWSEARCH_FAILPOINT");
+        const json_t *all = json_object_get(a->json, "stragglers");
+        const json_t *slow = json_array_get(all, 0);
+        tap_ok(json_array_size(all) == 1 &&
+                   json_integer_value(json_object_get(slow, "rank")) == rank &&
+                   json_is_true(json_object_get(slow, "by_prediction")),
+               "rank %d, alone in its stage, is slow at the other's pace",
+               rank);
+    }
+}
+
 /* ---- a stop that ends ---- */
 
 #define LONG_RUN "run \"$D/p2.json\" --data synthetic --steps 3000 --json "
@@ -510,6 +533,7 @@ int main(void)
         test_inference(infer_plans[0], "step:9=kill9@2");
         test_inference(infer_plans[1], "transfer:20=stop@1");
         test_straggler();
+        test_straggler_alone();
         test_short_stop();
         test_changed_plan();
     }
