@@ -11,6 +11,7 @@
 #include "exec_plans.h"
 
 #include "base/crc.h"
+#include "exec/checkpoint.h"
 #include "base/json.h"
 #include "exec/safetensors.h"
 #include "tests/tap.h"
@@ -245,6 +246,82 @@ static void test_crc(void)
            "of the digits 1 to 9 it is e3069283 (RFC 3720, B.4's polynomial)");
 }
 
+/* ---- manifests that leave gaps ---- */
+
+/* Of a vector of six: from, to, term, terms of each piece. */
+typedef struct told_piece {
+    int from, to, term, terms;
+} told_piece;
+
+static json_t *piece_json(const told_piece *p)
+{
+    return json_pack("{s:s, s:[i], s:[i], s:i, s:i, s:i, s:i, s:s}", "file",
+                     "rank-0.safetensors", "offset", p->from, "shape",
+                     p->to - p->from, "term", p->term, "terms", p->terms, "at",
+                     0, "bytes", 4 * (p->to - p->from), "crc", "00000000");
+}
+
+/* A manifest, under its seal, of these pieces. */
+static fs_status read_pieces(const told_piece *pieces, int32_t n, fs_err *err)
+{
+    char path[700], seal[16];
+    exec_checkpoint read;
+    fs_arena *arena = fs_arena_create();
+    json_t *list = json_array();
+    for (int32_t i = 0; i < n; i++)
+        json_array_append_new(list, piece_json(&pieces[i]));
+    json_t *manifest =
+        json_pack("{s:i, s:i, s:i, s:i, s:[], s:{s:{s:s, s:[i], s:o}}}",
+                  "version", 1, "step", 1, "batch", 1, "ranks", 1, "files",
+                  "variables", "w", "dtype", "f32", "shape", 6, "pieces", list);
+    char *text = json_dumps(manifest, JSON_COMPACT | JSON_SORT_KEYS);
+    snprintf(seal, sizeof seal, "%08x", fs_crc32c(0, text, strlen(text)));
+    json_t *root = json_pack("{s:o, s:s}", "manifest", manifest, "seal", seal);
+    *err = (fs_err){0};
+    snprintf(path, sizeof path, "mkdir -p '%s/step-1'", dir);
+    if (system(path) != 0)
+        printf("# failed: %s\n", path);
+    snprintf(path, sizeof path, "%s/step-1/manifest.json", dir);
+    json_dump_file(root, path, 0);
+    const fs_status status = exec_checkpoint_read(dir, 1, arena, err, &read);
+    json_decref(root);
+    free(text);
+    fs_arena_destroy(arena);
+    return status;
+}
+
+static void test_gaps(void)
+{
+    static const struct {
+        const char *what;
+        bool whole;
+        int32_t n;
+        told_piece pieces[4];
+    } all[] = {
+        {"one piece", true, 1, {{0, 6, 0, 1}}},
+        {"two", true, 2, {{2, 6, 0, 1}, {0, 2, 0, 1}}},
+        {"two terms", true, 3, {{0, 6, 0, 2}, {0, 4, 1, 2}, {4, 6, 1, 2}}},
+        {"none", false, 0, {{0}}},
+        {"a gap", false, 2, {{0, 2, 0, 1}, {3, 6, 0, 1}}},
+        {"a piece twice and a gap", false, 2, {{0, 3, 0, 1}, {0, 3, 0, 1}}},
+        {"an overlap that hides a gap", false, 2, {{0, 4, 0, 1}, {1, 3, 0, 1}}},
+        {"a term that is nowhere", false, 1, {{0, 6, 0, 2}}},
+        {"a term twice", false, 2, {{0, 6, 0, 2}, {0, 6, 0, 2}}},
+        {"terms that differ", false, 2, {{0, 3, 0, 1}, {3, 6, 0, 2}}},
+        {"no terms", false, 1, {{0, 6, 0, 0}}},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        fs_err err;
+        const fs_status status = read_pieces(all[i].pieces, all[i].n, &err);
+        tap_ok(all[i].whole ? status == FS_OK
+                            : status == FS_INVALID &&
+                                  strstr(err.text, "pieces of 'w' leave gaps"),
+               "a manifest with %s is %s: %s", all[i].what,
+               all[i].whole ? "read" : "refused", err.text);
+    }
+    forget();
+}
+
 static int64_t number_in(const char *variable, int64_t usual)
 {
     const char *text = getenv(variable);
@@ -271,5 +348,6 @@ int main(void)
     tap_ok(only >= 0 || t.cases > n / 3, "%d of %d cases say something",
            t.cases, (int)n);
     test_crc();
+    test_gaps();
     return tap_done();
 }

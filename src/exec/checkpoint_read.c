@@ -113,8 +113,34 @@ static bool read_piece(const json_t *piece, const exec_kept *of,
     return true;
 }
 
+static bool overlap(const exec_held *a, const exec_held *b)
+{
+    ir_piece common;
+    return a->term == b->term && (a->box.shape.rank == 0 ||
+                                  ir_piece_common(&a->box, &b->box, &common));
+}
+
+/* Each element of each term in one piece: what none holds would be made up. */
+static bool is_whole(const exec_kept *of, int64_t count)
+{
+    int64_t left = count;
+    for (int32_t i = 0; i < of->pieces.n; i++) {
+        const exec_held *piece = &of->pieces.at[i];
+        if (i == 0 && __builtin_mul_overflow(count, piece->terms, &left))
+            return false;
+        if (piece->terms != of->pieces.at[0].terms || piece->term < 0 ||
+            piece->term >= piece->terms)
+            return false;
+        for (int32_t k = 0; k < i; k++)
+            if (overlap(piece, &of->pieces.at[k]))
+                return false;
+        left -= ir_shape_count(&piece->box.shape);
+    }
+    return left == 0;
+}
+
 static bool read_variable(const char *name, const json_t *value,
-                          fs_arena *arena, exec_kept *out)
+                          fs_arena *arena, exec_kept *out, bool *whole)
 {
     const char *type = json_string_value(json_object_get(value, "dtype"));
     const json_t *pieces = json_object_get(value, "pieces");
@@ -135,6 +161,7 @@ static bool read_variable(const char *name, const json_t *value,
             return false;
         fs_push(arena, &out->pieces, held);
     }
+    *whole = is_whole(out, count);
     return true;
 }
 
@@ -163,8 +190,16 @@ static fs_status read_manifest(exec_checkpoint *c, const json_t *m,
     json_object_foreach(variables, name, value)
     {
         exec_kept *kept = &c->variables[c->n];
-        if (!read_variable(name, value, arena, kept))
+        bool whole = true;
+        if (!read_variable(name, value, arena, kept, &whole))
             return damaged(c, "what it says of a variable is impossible", err);
+        if (!whole)
+            return damaged(
+                c,
+                fs_printf(arena,
+                          "its pieces of '%.200s' leave gaps, or overlap",
+                          name),
+                err);
         *fs_map_at(&c->by_name, kept->name) = c->n++;
     }
     return check_files(c, json_object_get(m, "files"), arena, err);
