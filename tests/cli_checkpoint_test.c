@@ -137,6 +137,27 @@ static void test_all_drawn(void)
                "$D/a.json --data $S/datasets/data/moby-dick.txt --shuffle 5");
 }
 
+/* The same plan, but other kernels. */
+static void test_kernels(void)
+{
+    const char *const told = "was trained with other kernels than are chosen";
+    in_scratch("rm -rf go && cp -r made go");
+    cli_answer *a = cli("run $D/a.json %s --steps 8 --checkpoint $D/go "
+                        "--resume --json --kernels reference",
+                        data);
+    tap_ok(a->status == 0 && strstr(a->err, told) &&
+               strstr(strstr(a->err, told), "\n") ==
+                   a->err + strlen(a->err) - 1,
+           "that other kernels are chosen is told, in one line");
+    a = cli("run $D/a.json %s --steps 9 --checkpoint $D/go --resume --json "
+            "--kernels reference",
+            data);
+    tap_ok(a->status == 0 && !strstr(a->err, told), "but not of the same");
+    a = cli("run $D/tp.json %s --steps 10 --checkpoint $D/go --resume --json",
+            data);
+    tap_ok(a->status == 0 && !strstr(a->err, told), "nor of another plan");
+}
+
 /* ---- damage ---- */
 
 static void test_damage(const char *how, const char *command,
@@ -384,6 +405,7 @@ int main(void)
     test_resume("zero", 1e-5);
     test_resume("alone", 1e-5);
     test_all_drawn();
+    test_kernels();
     test_damages();
     const char *more = getenv("FAULT_SEEDS");
     const unsigned long long seed = tap_seed(1);

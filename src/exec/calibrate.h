@@ -57,6 +57,9 @@ typedef struct exec_ran {
     const plan_timing *measured;
     int32_t pass;
 } exec_ran;
+/* Of the kernels that a run chooses, `said` being exec_options.kernels: where
+ * they are others, so are the bits. */
+uint64_t exec_kernels_digest(const exec_ran *of, const char *said);
 /* The first that pays; the fastest of this form; of forms of as much work. */
 typedef enum exec_chosen_by {
     EXEC_BY_ORDER,

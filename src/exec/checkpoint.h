@@ -42,7 +42,8 @@ typedef struct exec_checkpoint {
     int64_t step;     /* steps done */
     int64_t batch;
     uint64_t seed, data_digest, model_digest, plan_digest;
-    int32_t ranks; /* 0: no checkpoint, files of weights */
+    uint64_t kernels_digest; /* 0: it does not say */
+    int32_t ranks;           /* 0: no checkpoint, files of weights */
     int32_t n;
     exec_kept *variables;
     fs_map by_name;
@@ -69,6 +70,7 @@ fs_status exec_checkpoint_losses(const exec_checkpoint *c, fs_arena *arena,
 typedef struct exec_about {
     int64_t batch;
     uint64_t seed, data_digest, model_digest, plan_digest;
+    uint64_t kernels_digest; /* exec_kernels_digest */
     int32_t ranks;
 } exec_about;
 /* On rank 0, before ranks write: makes the folder, takes away what died jobs

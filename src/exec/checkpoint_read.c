@@ -181,6 +181,7 @@ static fs_status read_manifest(exec_checkpoint *c, const json_t *m,
     c->data_digest = read_hex(m, "data_digest");
     c->model_digest = read_hex(m, "model_digest");
     c->plan_digest = read_hex(m, "plan_digest");
+    c->kernels_digest = read_hex(m, "kernels");
     if (losses) {
         c->losses_file = "losses.f64";
         c->losses_crc = (uint32_t)read_hex(m, "losses");

@@ -96,6 +96,14 @@ static int32_t tiles_of(const exec_rank *rank, const exec_task *t)
     return (int32_t)(n < MOST ? n : MOST);
 }
 
+uint64_t exec_rank_kernels_digest(const exec_rank *rank)
+{
+    const exec_ran of = {.graph = rank->graph,
+                         .plan = rank->plan,
+                         .figures = rank->options->figures};
+    return exec_kernels_digest(&of, kernels_of(rank));
+}
+
 /* Are there transfers that go on while kernels run? */
 static bool moves_beside(const exec_rank *rank)
 {

@@ -132,6 +132,8 @@ static inline void exec_rank_wake(exec_rank *rank)
 /* Something of it went on that is no task. */
 void exec_rank_moves(exec_rank *rank, int64_t now_ns);
 
+/* exec_kernels_digest of the run, all its ranks. */
+uint64_t exec_rank_kernels_digest(const exec_rank *rank);
 /* Ending early, after exec_rank_plan_losses and a barrier; polled until the
  * rank is at its end and the matter settled. */
 void exec_rank_plan_stop(exec_rank *rank);

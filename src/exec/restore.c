@@ -166,6 +166,15 @@ static int64_t *agree_on_steps(exec_rank *rank, const char *dir, int32_t *n)
     return all;
 }
 
+/* Under another plan sums are in another order anyway. (A plan that was never
+ * written has no digest.) */
+static bool has_other_kernels(const exec_rank *rank, const exec_checkpoint *c)
+{
+    const uint64_t digest = rank->plan->digest;
+    return digest != 0 && c->plan_digest == digest && c->kernels_digest != 0 &&
+           c->kernels_digest != exec_rank_kernels_digest(rank);
+}
+
 static void warn_of_change(const exec_rank *rank, const exec_checkpoint *c,
                            uint64_t data_digest)
 {
@@ -177,6 +186,11 @@ static void warn_of_change(const exec_rank *rank, const exec_checkpoint *c,
                 " is next",
                 c->path, c->batch, rank->plan->strategy->batch,
                 c->step * rank->plan->strategy->batch);
+    if (has_other_kernels(rank, c))
+        fs_warn("%s: was trained with other kernels than are chosen here "
+                "(another machine's figures, or --kernels): its bits are not "
+                "those of a run that went on there",
+                c->path);
     if (c->data_digest != data_digest)
         fs_warn("%s: was trained on other data", c->path);
     if (c->seed != rank->options->seed)

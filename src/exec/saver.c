@@ -542,6 +542,8 @@ fs_status exec_saver_open(exec_rank *rank, uint64_t data_digest, fs_err *err,
                             .model_digest = rank->graph->digest,
                             .plan_digest = rank->plan->digest,
                             .ranks = rank->world->size};
+    if (rank->world->rank == 0)
+        s->about.kernels_digest = exec_rank_kernels_digest(rank);
     s->arena = fs_arena_create();
     sem_init(&s->wake, 0, 0);
     list_mine(s);

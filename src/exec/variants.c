@@ -1,6 +1,7 @@
 #include "config.h"
 #include "exec/variants.h"
 
+#include "base/hash.h"
 #include "exec/probe.h"
 
 #include <math.h>
@@ -178,6 +179,22 @@ static void add_kernel(const exec_ran *of, const exec_probe_piece *piece,
         one.timed =
             hw_variants_of(of->figures, one.what, one.form, &one.n_timed);
     fs_push(arena, list, one);
+}
+
+uint64_t exec_kernels_digest(const exec_ran *of, const char *said)
+{
+    exec_kernels all;
+    uint64_t digest = fs_hash_text(0, said);
+    if (strcmp(said, "auto") != 0)
+        return digest;
+    fs_arena *arena = fs_arena_create();
+    exec_list_kernels(of, arena, &all);
+    for (int32_t i = 0; i < all.n; i++) {
+        digest = fs_hash(digest, &all.at[i].form, sizeof all.at[i].form);
+        digest = fs_hash_text(digest, all.at[i].name);
+    }
+    fs_arena_destroy(arena);
+    return digest;
 }
 
 void exec_list_kernels(const exec_ran *of, fs_arena *arena, exec_kernels *out)
