@@ -341,6 +341,8 @@ static int32_t find_still(const cli_watch *w)
 static int32_t find_missing(const cli_watch *w)
 {
     int32_t missing = -1;
+    if (cli_on_hosts(w->c) && !w->relay)
+        return -1; /* of other hosts' nothing is heard in any case */
     for (int32_t r = 0; r < w->records.n; r++) {
         if (!w->ranks[r].seen && missing < 0)
             missing = r;

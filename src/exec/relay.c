@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,13 +19,14 @@
 
 /* As many of a rank's last firings as are told of it, and how often. */
 enum { EVENTS = 8, PERIOD_MS = 100 };
-enum { CONNECT_MS = 2000, LOST_MS = 30000 };
+enum { CONNECT_MS = 2000 };
 
 /* What goes over the line: this, the record up to its bell, its cause, n_now
  * streams and n_events firings, the last last. */
 typedef struct letter {
     uint64_t token;
     int64_t sent_ns;
+    int64_t first_event;
     uint64_t fired; /* failpoints, a bit each */
     int32_t rank, n_now, n_events;
     uint32_t record_bytes; /* another version's are others */
@@ -95,12 +95,13 @@ static bool send_record(int file, uint64_t token, const exec_recorder *of)
                                 ? r->n_streams
                                 : EXEC_RECORD_STREAMS,
                    .n_events = n < EVENTS ? (int32_t)n : EVENTS,
+                   .first_event = n < EVENTS ? 0 : n - EVENTS,
                    .record_bytes = sizeof *r};
     char *at = put(all, &head, sizeof head);
     at = put(at, r, HEAD_BYTES);
     at = put(at, r->cause, CAUSE_BYTES);
     at = put(at, r->now, (size_t)head.n_now * sizeof *r->now);
-    for (int64_t i = n - head.n_events; i < n; i++)
+    for (int64_t i = head.first_event; i < n; i++)
         at = put(at, &r->ring[i % EXEC_RECORD_EVENTS], sizeof *r->ring);
     return send_all(file, all, (size_t)(at - all));
 }
@@ -114,7 +115,6 @@ static int reach(const char *address, int port)
         socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct pollfd ready = {.fd = file, .events = POLLOUT};
     int fault = 0;
-    const unsigned lost_ms = LOST_MS;
     socklen_t size = sizeof fault;
     if (file < 0)
         return -1;
@@ -127,7 +127,6 @@ static int reach(const char *address, int port)
         return -1;
     }
     fcntl(file, F_SETFL, 0);
-    setsockopt(file, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost_ms, sizeof lost_ms);
     return file;
 }
 
@@ -312,7 +311,7 @@ static void take(exec_relay *relay, peer *from, const letter *head)
 {
     exec_record *r = exec_records_at(relay->records, head->rank);
     const char *at = from->all + sizeof *head;
-    const int64_t n = head->n_events;
+    const int64_t end = head->first_event + head->n_events;
     if (!from->known)
         from->ahead_ns = fs_now_ns() - head->sent_ns;
     from->known = true;
@@ -322,9 +321,9 @@ static void take(exec_relay *relay, peer *from, const letter *head)
     at += HEAD_BYTES + CAUSE_BYTES;
     memcpy(r->now, at, (size_t)head->n_now * sizeof *r->now);
     at += (size_t)head->n_now * sizeof *r->now;
-    for (int64_t i = 0; i < n; i++, at += sizeof *r->ring) {
-        exec_event *e =
-            &r->ring[(uint64_t)(r->n_events - n + i) % EXEC_RECORD_EVENTS];
+    r->n_events = end; /* the rank has gone on meanwhile */
+    for (int64_t i = head->first_event; i < end; i++, at += sizeof *r->ring) {
+        exec_event *e = &r->ring[i % EXEC_RECORD_EVENTS];
         memcpy(e, at, sizeof *e);
         shift(&e->start_ns, from->ahead_ns);
         shift(&e->end_ns, from->ahead_ns);
@@ -345,7 +344,8 @@ static bool is_ours(const exec_relay *relay, const letter *head)
            head->record_bytes == sizeof(exec_record) && head->rank >= 0 &&
            head->rank < relay->records->n && head->n_now >= 0 &&
            head->n_now <= EXEC_RECORD_STREAMS && head->n_events >= 0 &&
-           head->n_events <= EVENTS;
+           head->n_events <= EVENTS && head->first_event >= 0 &&
+           head->first_event <= INT64_MAX - EVENTS;
 }
 
 /* False: it is none of ours, or has gone. */
