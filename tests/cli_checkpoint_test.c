@@ -296,6 +296,25 @@ static void test_seed(void)
            "another seed is told");
 }
 
+/* What is there, or said, and is not taken. */
+static void test_left_out(void)
+{
+    in_scratch("rm -rf go && cp -r made go");
+    make_plan("sgd", 2, "--dp 2 --optimizer sgd");
+    cli_answer *a = cli("run $D/sgd.json %s --steps 8 --checkpoint $D/go "
+                        "--resume",
+                        data);
+    tap_ok(a->status == 0 && strstr(a->err, "of it are none of this plan's"),
+           "moments that it has not are told");
+    in_scratch("rm -rf go && cp -r made go");
+    a = cli("run $D/a.json %s --steps 8 --checkpoint $D/go --resume --weights "
+            "$D/made",
+            data);
+    tap_ok(a->status == 0 &&
+               strstr(a->err, "goes on from its checkpoint of step"),
+           "weights beside a checkpoint that is gone on with are told");
+}
+
 static void test_none(void)
 {
     cli_answer *a = cli("run $D/a.json %s --steps 3 --checkpoint $D/none "
@@ -413,6 +432,7 @@ int main(void)
         test_drawn_damage(seed + (unsigned long long)i);
     test_none();
     test_seed();
+    test_left_out();
     test_scalars();
     test_launch();
     test_refusals();

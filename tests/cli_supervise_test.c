@@ -388,6 +388,53 @@ static void test_changed_plan(void)
            "ranks that find another plan than was proven refuse it");
 }
 
+/* Another file in its place once some rows of scalars are there, long before
+ * the rank is killed. */
+static const cli_answer *changed(const char *file, const char *to,
+                                 const char *more)
+{
+    setenv("FILE", file, 1);
+    setenv("TO", to, 1);
+    shell("rm -f \"$D/s.csv\"; (for i in $(seq 600); do "
+          "[ $(cat \"$D/s.csv\" 2>/dev/null | wc -l) -gt 3 ] && "
+          "break; sleep .05; done; cp \"$D/$TO\" \"$D/$FILE\") &");
+    setenv("FLOWSEARCH_FAILPOINT", "step:12=sleep2000@1;step:14=kill9@1", 1);
+    const cli_answer *a =
+        cli("run \"$D/t.json\" --data \"$D/t.txt\" --steps 16 --json "
+            "--scalars \"$D/s.csv\" --max-restarts 1 %s",
+            more);
+    unsetenv("FLOWSEARCH_FAILPOINT");
+    return a;
+}
+
+/* What is read anew by ranks that are started again must be what was read. */
+static void test_changed_inputs(void)
+{
+    const cli_answer *a =
+        cli("plan zoo:gpt,layers=1,hidden=16,heads=2,vocab=256,seq=8 "
+            "--cluster local --ranks 2 --dp 2 --batch 4 -o \"$D/t.json\"");
+    const int good =
+        a->status == 0 &&
+        shell("head -c 20000 \"$S/datasets/data/moby-dick.txt\" > \"$D/t.txt\" "
+              "&& tr a-z A-Z < \"$D/t.txt\" > \"$D/other.txt\"");
+    tap_ok(good, "a plan, two texts of one size");
+    a = changed("t.txt", "other.txt", "");
+    tap_ok(says(a, 3, "t.txt has changed since the run began") &&
+               strcmp(text_of(a, "fault"), "killed") == 0 &&
+               strstr(text_of(a, "fault_text"), "not started again") &&
+               json_array_size(json_object_get(a->json, "faults")) == 1,
+           "data that changed before a restart: not gone on with, the fault is "
+           "told");
+    shell("tr A-Z a-z < \"$D/other.txt\" > \"$D/t.txt\"");
+    cli("export zoo:gpt,layers=1,hidden=16,heads=2,vocab=256,seq=8 --to "
+        "safetensors -o \"$D/w.st\"");
+    cli("export zoo:gpt,layers=1,hidden=16,heads=2,vocab=256,seq=8 --to "
+        "safetensors --seed 9 -o \"$D/other.st\"");
+    a = changed("w.st", "other.st", "--weights \"$D/w.st\"");
+    tap_ok(says(a, 3, "w.st has changed since the run began"),
+           "weights likewise");
+}
+
 /* ---- drawn ---- */
 
 static unsigned draw(unsigned long long *seed, unsigned below)
@@ -536,6 +583,7 @@ int main(void)
         test_straggler_alone();
         test_short_stop();
         test_changed_plan();
+        test_changed_inputs();
     }
     for (int i = 0; i < (more ? atoi(more) : 2); i++)
         test_drawn(seed + (unsigned long long)i);

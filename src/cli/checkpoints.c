@@ -1,5 +1,6 @@
 #include "config.h"
 #include "cli/checkpoints.h"
+#include "cli/job.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -43,6 +44,10 @@ static fs_status check_resume(cli *c, const char *dir, int64_t steps)
     const int32_t n = exec_checkpoints_list(dir, c->arena, &at);
     if (n == 0 && !c->quiet && !cli_am_rank())
         fs_warn("%s: no checkpoint is there: the run begins with step 1", dir);
+    if (n > 0 && c->args.weights && !c->quiet && !cli_am_rank())
+        fs_warn("%s: the run goes on from its checkpoint of step %" PRId64
+                ": what --weights %s has is not taken",
+                dir, at[0], c->args.weights);
     if (n == 0 || at[0] < steps || cli_am_rank())
         return FS_OK;
     return fs_fail(&c->err, FS_INVALID,
@@ -104,8 +109,13 @@ static fs_status open_weights(cli *c, const ir_graph *graph,
 
 fs_status cli_check_weights(cli *c, const ir_graph *graph)
 {
-    exec_checkpoint unused;
-    return c->args.weights ? open_weights(c, graph, &unused) : FS_OK;
+    exec_checkpoint from;
+    uint64_t digest;
+    if (!c->args.weights)
+        return FS_OK;
+    FS_TRY(open_weights(c, graph, &from));
+    FS_TRY(exec_weights_digest(&from, &c->err, &digest));
+    return cli_job_check_reads(c, "FS_READS_WEIGHTS", c->args.weights, digest);
 }
 
 fs_status cli_give_weights(cli *c, ir_graph *graph)

@@ -156,10 +156,11 @@ int cli_hosts_words(const cli *c, const char **words)
     static const char *const always[] = {"FS_DATA", "FS_RANKS_OF", "FS_HOSTS",
                                          "GLIBC_TUNABLES"};
     static const char *const given[] = {
-        "FS_PLAN",        "FS_RESULT",     "FS_GRADIENTS",
-        "FS_WHOLE_TRACE", "FS_FIRST_STEP", "FS_PROGRESS",
-        "FS_STALL_S",     "FS_CHECK",      "FLOWSEARCH_FAILPOINT",
-        "FS_RELAY",       "FS_FIRED"};
+        "FS_PLAN",         "FS_RESULT",     "FS_GRADIENTS",
+        "FS_WHOLE_TRACE",  "FS_FIRST_STEP", "FS_PROGRESS",
+        "FS_STALL_S",      "FS_CHECK",      "FLOWSEARCH_FAILPOINT",
+        "FS_RELAY",        "FS_FIRED",      "FS_READS_DATA",
+        "FS_READS_WEIGHTS"};
     int n = 0;
     if (!cli_on_hosts(c))
         return 0;

@@ -177,6 +177,24 @@ fs_status cli_job_check_promise(cli *c, const cli_plan *p)
                    c->args.operands[0], hex, promised);
 }
 
+fs_status cli_job_check_reads(cli *c, const char *name, const char *what,
+                              uint64_t digest)
+{
+    const char *promised = getenv(name);
+    char hex[17];
+    fs_hex(digest, hex);
+    if (!cli_am_rank()) {
+        setenv(name, hex, 1);
+        return FS_OK;
+    }
+    if (!promised || strcmp(promised, hex) == 0)
+        return FS_OK;
+    return fs_fail(&c->err, FS_INVALID,
+                   "%s has changed since the run began: its ranks would go on "
+                   "with something else",
+                   what);
+}
+
 void cli_job_leave(cli *c, fs_status status)
 {
     exec_recorder *recorder = exec_world_recorder(c->world);

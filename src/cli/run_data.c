@@ -1,6 +1,7 @@
 /* What run says of its data. */
 #include "config.h"
 #include "cli/data.h"
+#include "cli/job.h"
 
 #include "base/clock.h"
 
@@ -49,7 +50,7 @@ fs_status cli_run_data_check(cli *c, const cli_plan *p)
         fs_warn("%s", data.note);
     if (data.close)
         data.close(data.ctx);
-    return FS_OK;
+    return cli_job_check_reads(c, "FS_READS_DATA", c->args.data, data.digest);
 }
 
 /* "IMAGES,LABELS", "FILE:u16" */

@@ -33,7 +33,8 @@ static void tell_restart(supervisor *s)
 {
     const exec_record *r = exec_records_at(&s->watch.records, 0);
     json_t *last = json_array_get(s->faults, json_array_size(s->faults) - 1);
-    if (!s->telling || r->state < EXEC_RUNNING)
+    if (!s->telling || r->state < EXEC_RUNNING ||
+        (r->state == EXEC_ENDED && r->n_events == 0))
         return;
     s->telling = false;
     json_object_set_new(last, "resumed_from", json_integer(r->first_step));
@@ -309,15 +310,21 @@ static void note_given(supervisor *s, const cli *c, const cli_plan *p)
         s->given = 0;
 }
 
-/* No plan for them: the fault stands, and nobody goes on. */
-static fs_status stay_lost(supervisor *s, cli *c, const fs_err *fault)
+/* The fault stands, and nobody goes on: why not is in c->err. */
+static fs_status stay_lost(supervisor *s, cli *c, const fs_err *fault,
+                           const char *what)
 {
     const fs_err why = c->err;
+    const json_t *last =
+        json_array_get(s->faults, json_array_size(s->faults) - 1);
     c->err = (fs_err){0};
-    const fs_status status = fs_fail(
-        &c->err, FS_FAULT, "%.400s; --replan: %.400s", fault->text, why.text);
+    const fs_status status = fs_fail(&c->err, FS_FAULT, "%.400s; %s: %.400s",
+                                     fault->text, what, why.text);
     s->restarts--;
-    tell_last(s, c);
+    if (s->told) {
+        json_object_set(s->told, "fault", json_object_get(last, "fault"));
+        json_object_set_new(s->told, "fault_text", json_string(c->err.text));
+    }
     return status;
 }
 
@@ -325,12 +332,15 @@ static fs_status run_job(supervisor *s, cli *c, const cli_plan *p,
                          const char *const *said, cli_outcome *out)
 {
     const char **words = words_again(c, said);
+    fs_err fault = {0};
     for (bool first = true;; first = false) {
         cli_watch_begin(&s->watch);
         promise(s, p);
         const fs_status status = cli_start_ranks(
             c, p->cluster->n_devices, first ? said : (const char *const *)words,
             &s->hooks);
+        if (status == FS_INVALID && s->restarts > 0)
+            return stay_lost(s, c, &fault, "not started again");
         if (status != FS_FAULT)
             return status;
         if (was_over(s, c))
@@ -343,14 +353,14 @@ static fs_status run_job(supervisor *s, cli *c, const cli_plan *p,
             tell_last(s, c);
             return status;
         }
-        const fs_err fault = c->err;
+        fault = c->err;
         c->err = (fs_err){0};
         note_given(s, c, p);
         s->restarts++;
         s->telling = true;
         if (c->args.replan && is_lost(&s->watch.fault) &&
             take_fewer(s, c, &p, words, out) != FS_OK)
-            return stay_lost(s, c, &fault);
+            return stay_lost(s, c, &fault, "--replan");
     }
 }
 

@@ -193,6 +193,12 @@ static void warn_of_change(const exec_rank *rank, const exec_checkpoint *c,
                 c->path);
     if (c->data_digest != data_digest)
         fs_warn("%s: was trained on other data", c->path);
+    const char *name;
+    const int32_t unused = exec_weights_unused(c, rank->graph, &name);
+    if (unused > 0)
+        fs_warn("%s: %d tensor%s of it %s none of this plan's ('%s'): left out",
+                c->path, unused, unused == 1 ? "" : "s",
+                unused == 1 ? "is" : "are", name);
     if (c->seed != rank->options->seed)
         fs_warn("%s: was trained with --seed %" PRIu64 ", this run has %" PRIu64
                 ": what is drawn from here on is another",

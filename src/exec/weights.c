@@ -2,6 +2,7 @@
 #include "exec/weights.h"
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "exec/piece.h"
 #include "exec/safetensors.h"
 #include "ir/element.h"
@@ -146,6 +147,62 @@ static bool converts(ir_dtype from, ir_dtype to)
     return from == to || (ir_dtype_is_float(from) && ir_dtype_is_float(to));
 }
 
+/* Some bytes of a piece, from so many on. */
+static fs_status add_bytes(const exec_checkpoint *c, const exec_held *piece,
+                           int64_t from, int64_t bytes, fs_err *err,
+                           uint64_t *digest)
+{
+    exec_held some = *piece;
+    void *read;
+    some.at += from;
+    some.bytes = bytes;
+    FS_TRY(exec_held_read(c, &some, err, &read));
+    *digest = fs_hash(*digest, read, (size_t)bytes);
+    free(read);
+    return FS_OK;
+}
+
+static fs_status add_piece(const exec_checkpoint *c, const exec_held *piece,
+                           fs_err *err, uint64_t *digest)
+{
+    enum { SOME = 4096 };
+    const int64_t n = piece->bytes < SOME ? piece->bytes : SOME;
+    *digest = fs_hash(*digest, &piece->bytes, sizeof piece->bytes);
+    if (!piece->unsummed) {
+        *digest = fs_hash(*digest, &piece->crc, sizeof piece->crc);
+        return FS_OK;
+    }
+    FS_TRY(add_bytes(c, piece, 0, n, err, digest));
+    return add_bytes(c, piece, piece->bytes - n, n, err, digest);
+}
+
+fs_status exec_weights_digest(const exec_checkpoint *c, fs_err *err,
+                              uint64_t *digest)
+{
+    *digest = 0;
+    for (int32_t i = 0; i < c->n; i++) {
+        const exec_kept *kept = &c->variables[i];
+        *digest = fs_hash_text(*digest, kept->name);
+        for (int32_t k = 0; k < kept->pieces.n; k++)
+            FS_TRY(add_piece(c, &kept->pieces.at[k], err, digest));
+    }
+    return FS_OK;
+}
+
+int32_t exec_weights_unused(const exec_checkpoint *c, const ir_graph *graph,
+                            const char **first)
+{
+    int32_t unused = 0;
+    for (int32_t i = 0; i < c->n; i++) {
+        const int32_t id = ir_graph_find(graph, c->variables[i].name);
+        if (id >= 0 && graph->tensors.at[id].role != IR_ACTIVATION)
+            continue;
+        if (unused++ == 0)
+            *first = c->variables[i].name;
+    }
+    return unused;
+}
+
 fs_status exec_weights_check(const exec_checkpoint *c, const ir_graph *graph,
                              fs_err *err, int32_t *unused,
                              const char **first_unused)
@@ -167,14 +224,7 @@ fs_status exec_weights_check(const exec_checkpoint *c, const ir_graph *graph,
                            ir_dtype_name(t->dtype),
                            ir_shape_text(wanted, &t->shape));
     }
-    *unused = 0;
-    for (int32_t i = 0; i < c->n; i++) {
-        const int32_t id = ir_graph_find(graph, c->variables[i].name);
-        if (id >= 0 && graph->tensors.at[id].role != IR_ACTIVATION)
-            continue;
-        if ((*unused)++ == 0)
-            *first_unused = c->variables[i].name;
-    }
+    *unused = exec_weights_unused(c, graph, first_unused);
     return FS_OK;
 }
 

@@ -10,12 +10,20 @@
 /* FS_INVALID: it is none of these, or damaged. */
 fs_status exec_weights_open(const char *path, fs_arena *arena, fs_err *err,
                             exec_checkpoint *out);
+/* How many variables are none of the graph's; *first names one. */
+int32_t exec_weights_unused(const exec_checkpoint *c, const ir_graph *graph,
+                            const char **first);
 /* Every parameter must be there in its shape, as a float where it is one;
  * FS_INVALID names the first that is not. Buffers may be absent. *unused: how
  * many variables are of no use, *first_unused names one. */
 fs_status exec_weights_check(const exec_checkpoint *c, const ir_graph *graph,
                              fs_err *err, int32_t *unused,
                              const char **first_unused);
+/* Of names, shapes and values, whose sums are taken as a checkpoint has them; of
+ * files without sums, of the first and last KBs of each piece. FS_INVALID: they
+ * cannot be read. */
+fs_status exec_weights_digest(const exec_checkpoint *c, fs_err *err,
+                              uint64_t *digest);
 /* Is the tensor one that weights give? */
 bool exec_is_weight(const ir_tensor *t);
 /* A piece in the type that is wanted; the caller frees it. */
