@@ -388,6 +388,23 @@ static void test_changed_plan(void)
            "ranks that find another plan than was proven refuse it");
 }
 
+/* By whoever may: `kill`, a batch system. mpirun ends the others so too. */
+static void test_terminated(void)
+{
+    pid_t ranks[MOST_RANKS];
+    pid_t child = start(LONG_RUN "--db \"$D/test.db\"");
+    tap_ok(wait_working("p2.json", 2, ranks), "two ranks run");
+    for (int i = 0; i < 10; i++)
+        nap();
+    kill(ranks[1], SIGTERM);
+    const cli_answer *a = finish(child);
+    const json_t *fault = fault_at(a, 0);
+    tap_ok(says(a, 3, "rank 1 was killed by signal 15 (SIGTERM) at step ") &&
+               strcmp(text_of(a, "fault"), "killed") == 0 &&
+               json_integer_value(json_object_get(fault, "rank")) == 1,
+           "the rank that somebody sends SIGTERM is named");
+}
+
 /* Another file in its place once some rows of scalars are there, long before
  * the rank is killed. */
 static const cli_answer *changed(const char *file, const char *to,
@@ -582,6 +599,7 @@ int main(void)
         test_straggler();
         test_straggler_alone();
         test_short_stop();
+        test_terminated();
         test_changed_plan();
         test_changed_inputs();
     }

@@ -21,7 +21,7 @@ static const char *state_word(const cli_watch *w, int32_t rank)
     if (rank == w->fault.rank && w->fault.signal > 0)
         return "killed";
     if (live->fault == EXEC_INTERRUPTED)
-        return "ended by mpirun";
+        return live->cause;
     if (at->seen && at->process == 0 && state < EXEC_ENDED)
         return "gone";
     return words[state >= 0 && state <= EXEC_FAILED ? state : EXEC_FAILED];

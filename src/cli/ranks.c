@@ -65,10 +65,21 @@ static const char *mark_of(char path[FS_PATH_MAX], const char *dir, int status)
 static char alive[FS_PATH_MAX];
 static exec_recorder *own_recorder;
 
-static void leave(int number)
+/* From who started it: another rank has died, or the run is ended. Anybody else
+ * has killed this one. */
+static void leave(int number, siginfo_t *info, void *context)
 {
-    unlink(alive);
-    exec_recorder_fail(own_recorder, EXEC_INTERRUPTED, "ended by mpirun");
+    (void)context;
+    if (info->si_pid == getppid()) {
+        unlink(alive);
+        exec_recorder_fail(own_recorder, EXEC_INTERRUPTED,
+                           getenv("OMPI_COMM_WORLD_SIZE")
+                               ? "ended by mpirun"
+                               : "ended by flowsearch");
+    } else {
+        exec_recorder_fail(own_recorder, EXEC_KILLED,
+                           "was killed by signal 15 (SIGTERM)");
+    }
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -83,7 +94,9 @@ void cli_mark_alive(void)
     if (file < 0)
         return;
     close(file);
-    signal(SIGTERM, leave); /* from mpirun, when another rank has died */
+    struct sigaction action = {.sa_sigaction = leave, .sa_flags = SA_SIGINFO};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
 }
 
 static const int crashes[] = {SIGSEGV, SIGABRT, SIGFPE, SIGILL};

@@ -570,6 +570,10 @@ void cli_watch_judge(cli_watch *w, int raw)
     const int32_t failed = find_failed(w);
     if (failed >= 0) {
         const exec_record *r = record_of(w, failed);
+        if (r->fault == EXEC_KILLED) {
+            judge_signal(w, failed, SIGTERM);
+            return;
+        }
         set_fault(w, (exec_fault)r->fault, failed,
                   fs_printf(w->arena, "%s%s: %s", name_of(w, failed),
                             at_step(w, failed), r->cause));
