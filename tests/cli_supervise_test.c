@@ -399,10 +399,22 @@ static void test_terminated(void)
     kill(ranks[1], SIGTERM);
     const cli_answer *a = finish(child);
     const json_t *fault = fault_at(a, 0);
-    tap_ok(says(a, 3, "rank 1 was killed by signal 15 (SIGTERM) at step ") &&
+    tap_ok(says(a, 3, "rank 1 was killed by signal 15 (SIGTERM)") &&
                strcmp(text_of(a, "fault"), "killed") == 0 &&
                json_integer_value(json_object_get(fault, "rank")) == 1,
            "the rank that somebody sends SIGTERM is named");
+    child = start(LONG_RUN "--db \"$D/test.db\"");
+    tap_ok(wait_working("p2.json", 2, ranks), "two ranks run");
+    char rank[16];
+    snprintf(rank, sizeof rank, "%d", (int)ranks[0]);
+    setenv("RANK", rank, 1);
+    shell("kill -KILL $(cut -d' ' -f4 /proc/$RANK/stat)"); /* its parent */
+    a = finish(child);
+    tap_ok(says(a, 3,
+                "mpirun, which holds the ranks together, was killed by "
+                "signal 9") &&
+               json_is_null(json_object_get(fault_at(a, 0), "rank")),
+           "mpirun that is killed is no rank's fault");
 }
 
 /* Another file in its place once some rows of scalars are there, long before

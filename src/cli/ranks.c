@@ -63,6 +63,7 @@ static const char *mark_of(char path[FS_PATH_MAX], const char *dir, int status)
 
 /* The file that says that this rank lives. */
 static char alive[FS_PATH_MAX];
+static pid_t starter;
 static exec_recorder *own_recorder;
 
 /* From who started it: another rank has died, or the run is ended. Anybody else
@@ -70,7 +71,7 @@ static exec_recorder *own_recorder;
 static void leave(int number, siginfo_t *info, void *context)
 {
     (void)context;
-    if (info->si_pid == getppid()) {
+    if (info->si_pid == starter) {
         unlink(alive);
         exec_recorder_fail(own_recorder, EXEC_INTERRUPTED,
                            getenv("OMPI_COMM_WORLD_SIZE")
@@ -94,6 +95,7 @@ void cli_mark_alive(void)
     if (file < 0)
         return;
     close(file);
+    starter = getppid();
     struct sigaction action = {.sa_sigaction = leave, .sa_flags = SA_SIGINFO};
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);

@@ -541,6 +541,17 @@ static void judge_signal(cli_watch *w, int32_t rank, int number)
     w->fault.signal = number;
 }
 
+static void judge_launcher(cli_watch *w, int number)
+{
+    const char *name = sigabbrev_np(number);
+    set_fault(w, EXEC_KILLED, -1,
+              fs_printf(w->arena,
+                        "mpirun, which holds the ranks together, was killed by "
+                        "signal %d (SIG%s)",
+                        number, name ? name : "?"));
+    w->fault.signal = number;
+}
+
 /* What ranks of other hosts had to say last is on its way. */
 static void await_relays(cli_watch *w)
 {
@@ -567,6 +578,10 @@ void cli_watch_judge(cli_watch *w, int raw)
     cli_watch_copy(w);
     if (w->fault.kind != EXEC_NO_FAULT)
         return;
+    if (WIFSIGNALED(raw) && w->records.n > 1) { /* a rank's comes as a status */
+        judge_launcher(w, number);
+        return;
+    }
     const int32_t failed = find_failed(w);
     if (failed >= 0) {
         const exec_record *r = record_of(w, failed);
