@@ -102,9 +102,12 @@ static void test_runs(void)
     tap_equal_int(a->status, 0, "a run");
     tap_ok(json_array_size(json_object_get(a->json, "residuals")) > 5 &&
                number(a, "replayed_step_s", NULL) > 0 &&
+               number(a, "comm_s", NULL) > 0 &&
+               number(a, "exposed_comm_s", NULL) > 0 &&
+               number(a, "exposed_comm_s", NULL) <= number(a, "comm_s", NULL) &&
                number(a, "predicted_process_bytes", NULL) > 1e6,
            "tells where it was off, what the simulator says of what was "
-           "measured, and the process's bytes");
+           "measured, what communication is not hidden, the process's bytes");
     tap_ok(ask("SELECT count(*) FROM residuals") > 10, "they are kept");
     a = cli("validate \"$D/test.db\" --json");
     tap_equal_int(a->status, 0, "validate of one's own runs");

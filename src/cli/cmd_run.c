@@ -288,6 +288,8 @@ static void keep(cli *c, const cli_plan *p, const cli_outcome *o,
         cli_figure(c, "loss_last", r->losses[o->steps - 1], "");
     }
     cli_figure(c, "replayed_step_s", residuals->replayed_s, "s");
+    cli_figure(c, "comm_s", residuals->comm_s, "s");
+    cli_figure(c, "exposed_comm_s", residuals->exposed_s, "s");
     cli_figure(c, "process_bytes", (double)most(r->process_bytes, o->ranks),
                "B");
     if (predicted_process(p) > 0)

@@ -106,7 +106,8 @@ fs_status cli_residuals_of(cli *c, const cli_plan *p,
         qsort(list.at, (size_t)list.n, sizeof *list.at, by_difference);
     FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, measured, &options,
                    c->arena, &c->err, &sim));
-    *out = (cli_residuals){list.n, list.at, sim.iteration_s};
+    *out = (cli_residuals){list.n, list.at, sim.iteration_s, sim.comm_s,
+                           sim.exposed_comm_s};
     return FS_OK;
 }
 
@@ -123,6 +124,29 @@ static void tell_json(cli *c, const cli_residuals *r)
     }
     json_object_set_new(c->result, "residuals", list);
     json_object_set_new(c->result, "replayed_step_s", json_real(r->replayed_s));
+    json_object_set_new(c->result, "comm_s", json_real(r->comm_s));
+    json_object_set_new(c->result, "exposed_comm_s", json_real(r->exposed_s));
+    json_object_set_new(c->result, "overlap_efficiency",
+                        r->comm_s > 0 ? json_real(cli_residuals_hidden(r))
+                                      : json_null());
+}
+
+double cli_residuals_hidden(const cli_residuals *r)
+{
+    return 1 - r->exposed_s / r->comm_s;
+}
+
+/* By the measured durations, as the plan's order lets them lie. */
+static void say_overlap(cli *c, const cli_residuals *r)
+{
+    char comm[32], exposed[32];
+    if (r->comm_s > 0)
+        cli_say(c,
+                "communication of a rank and step: %s, of which %s is not "
+                "hidden behind kernels (overlap efficiency %.0f %%)\n",
+                fs_human_seconds(comm, r->comm_s),
+                fs_human_seconds(exposed, r->exposed_s),
+                100 * cli_residuals_hidden(r));
 }
 
 static void row_of(report_table *t, const cli_residual *one)
@@ -169,6 +193,7 @@ void cli_residuals_tell(cli *c, const cli_residuals *r, double measured_s)
             "that much is its own error, the rest the durations'\n",
             fs_human_seconds(text, r->replayed_s),
             100 * (r->replayed_s / measured_s - 1));
+    say_overlap(c, r);
 }
 
 fs_status cli_residuals_keep(cli *c, const cli_residuals *r, fs_err *err)

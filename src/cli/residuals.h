@@ -17,8 +17,11 @@ typedef struct cli_residual {
 typedef struct cli_residuals {
     int32_t n;
     cli_residual *at;  /* by |measured - predicted|, largest first */
-    double replayed_s; /* a step simulated with what was measured */
+    double replayed_s; /* a step simulated with what was measured; of a rank: */
+    double comm_s, exposed_s; /* communication, and what of it nothing hides */
 } cli_residuals;
+/* The part of communication that is hidden, where there is some. */
+double cli_residuals_hidden(const cli_residuals *r);
 /* Of the plan's predicted timing beside a run's. */
 fs_status cli_residuals_of(cli *c, const cli_plan *p,
                            const plan_timing *measured, cli_residuals *out);

@@ -76,7 +76,7 @@ static void fill_result(const simulation *s, fs_arena *arena, sim_result *out)
     const int64_t first = s->first_measured, k = s->measured_step;
     const double window_s =
         (double)window_ns(s) * 1e-9 / (double)(k - first + 1);
-    double ranks = 0, idle_s = 0, exposed_s = 0;
+    double ranks = 0, idle_s = 0, comm_s = 0, exposed_s = 0;
     out->iteration_s = window_s;
     out->n_stages = p->strategy->n_stages;
     out->stages = fs_new(arena, sim_stage, out->n_stages);
@@ -88,9 +88,11 @@ static void fill_result(const simulation *s, fs_arena *arena, sim_result *out)
             add_role(p, role, &one, &out->stages[role->stages[c]]);
         ranks += role->n_ranks;
         idle_s += role->n_ranks * one.idle_s;
+        comm_s += role->n_ranks * one.comm_s;
         exposed_s += role->n_ranks * one.exposed_comm_s;
     }
     out->bubble = window_s > 0 ? idle_s / (ranks * window_s) : 0;
+    out->comm_s = comm_s / ranks;
     out->exposed_comm_s = exposed_s / ranks;
     out->events = s->n_events;
     out->skipped = s->n_skipped;

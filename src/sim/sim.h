@@ -38,7 +38,7 @@ typedef struct sim_result {
                            last */
     double bubble;      /* of the step: neither computing nor communicating, in
                            the mean over ranks */
-    double exposed_comm_s;
+    double comm_s, exposed_comm_s; /* of a rank and iteration, in the mean */
     int32_t n_stages;
     sim_stage *stages;
     int64_t n_steps, first_step, last_step; /* iteration_s is of these */
