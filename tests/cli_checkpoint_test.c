@@ -200,6 +200,38 @@ static void test_damages(void)
                 "losses.f64");
 }
 
+/* What is only called a checkpoint, of a step that the run does not come to,
+ * of its last one, or of one that is kept. */
+static void test_called(const char *how, const char *command,
+                        const char *wanted)
+{
+    double losses[STEPS];
+    in_scratch("rm -rf go && cp -r made go && %s", command);
+    cli_answer *a = cli("run $D/a.json %s --steps %d --checkpoint $D/go "
+                        "--resume --json",
+                        data, STEPS);
+    const bool all = losses_of(a, losses);
+    tap_ok(a->status == 0 && all && apart(whole, losses) == 0 &&
+               json_integer_value(json_object_get(a->json, "first_step")) == 8,
+           "%s is no checkpoint: the one of step 7 is taken", how);
+    tap_ok(strstr(a->err, wanted), "%s: told: %s", how, wanted);
+    const char *newest =
+        json_string_value(json_object_get(a->json, "checkpoint"));
+    tap_ok(newest && strstr(newest, "/go/step-10") &&
+               is_there("go/step-10/manifest.json"),
+           "%s: nor the newest in the end", how);
+    if (a->status != 0)
+        cli_show(a);
+}
+
+static void test_all_called(void)
+{
+    test_called("an empty folder", "mkdir go/step-99", "step-99/manifest.json");
+    test_called("a file", "touch go/step-99", "step-99/manifest.json");
+    test_called("a file of the last step", "touch go/step-10",
+                "step-10/manifest.json");
+}
+
 /* What is flipped or cut: each kind of file, and in it the length of its head,
  * the head, the values, the end. */
 static void test_drawn_damage(unsigned long long seed)
@@ -281,6 +313,8 @@ static void test_refusals(void)
     in_scratch("rm -rf go && cp -r made go && rm go/*/manifest.json");
     snprintf(words, sizeof words,
              "run $D/a.json %s --steps 20 --checkpoint $D/go --resume", data);
+    refuse(words, "no checkpoint is whole");
+    in_scratch("rm -rf go && mkdir -p go/step-99");
     refuse(words, "no checkpoint is whole");
     tap_ok(!is_there("x"), "what was refused has made no folder");
 }
@@ -426,6 +460,7 @@ int main(void)
     test_all_drawn();
     test_kernels();
     test_damages();
+    test_all_called();
     const char *more = getenv("FAULT_SEEDS");
     const unsigned long long seed = tap_seed(1);
     for (int i = 0; i < (more ? atoi(more) : 12); i++)

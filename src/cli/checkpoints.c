@@ -38,24 +38,28 @@ static fs_status check_folder(cli *c, const char *dir)
                                          : fs_write_fail(dir, errno, &c->err);
 }
 
+/* Where none is whole, ranks say what is wrong with each. */
 static fs_status check_resume(cli *c, const char *dir, int64_t steps)
 {
-    int64_t *at;
-    const int32_t n = exec_checkpoints_list(dir, c->arena, &at);
-    if (n == 0 && !c->quiet && !cli_am_rank())
+    int64_t *unused, newest;
+    if (cli_am_rank())
+        return FS_OK;
+    if (exec_checkpoints_list(dir, c->arena, &unused) == 0 && !c->quiet)
         fs_warn("%s: no checkpoint is there: the run begins with step 1", dir);
-    if (n > 0 && c->args.weights && !c->quiet && !cli_am_rank())
+    if (!exec_checkpoints_newest(dir, c->arena, &newest))
+        return FS_OK;
+    if (c->args.weights && !c->quiet)
         fs_warn("%s: the run goes on from its checkpoint of step %" PRId64
                 ": what --weights %s has is not taken",
-                dir, at[0], c->args.weights);
-    if (n == 0 || at[0] < steps || cli_am_rank())
+                dir, newest, c->args.weights);
+    if (newest < steps)
         return FS_OK;
     return fs_fail(&c->err, FS_INVALID,
                    "%s: its newest checkpoint is of step %" PRId64
                    ": --steps %" PRId64
                    " leaves nothing to do (steps count from the beginning of "
                    "the training)",
-                   dir, at[0], steps);
+                   dir, newest, steps);
 }
 
 /* What another training has left there would be gone on with after a fault, and
@@ -165,7 +169,7 @@ int cli_checkpoint_words(cli *c, const char **words)
 
 void cli_tell_checkpoints(cli *c, const exec_result *result)
 {
-    int64_t *at;
+    int64_t step;
     const char *dir = c->args.checkpoint;
     if (result->first_step > 0) {
         json_object_set_new(c->result, "first_step",
@@ -175,9 +179,9 @@ void cli_tell_checkpoints(cli *c, const exec_result *result)
                 c, "resumed from %s\n",
                 exec_checkpoint_path(dir, result->first_step, false, c->arena));
     }
-    if (!dir || exec_checkpoints_list(dir, c->arena, &at) == 0)
+    if (!dir || !exec_checkpoints_newest(dir, c->arena, &step))
         return;
-    const char *newest = exec_checkpoint_path(dir, at[0], false, c->arena);
+    const char *newest = exec_checkpoint_path(dir, step, false, c->arena);
     json_object_set_new(c->result, "checkpoint", json_string(newest));
     cli_say(c, "newest checkpoint: %s\n", newest);
 }

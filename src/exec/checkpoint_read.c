@@ -224,6 +224,21 @@ fs_status exec_checkpoint_read(const char *dir, int64_t step, fs_arena *arena,
     return status;
 }
 
+bool exec_checkpoints_newest(const char *dir, fs_arena *arena, int64_t *step)
+{
+    int64_t *steps;
+    const int32_t n = exec_checkpoints_list(dir, arena, &steps);
+    for (int32_t i = 0; i < n; i++) {
+        fs_err unused = {0};
+        exec_checkpoint c;
+        if (exec_checkpoint_read(dir, steps[i], arena, &unused, &c) != FS_OK)
+            continue;
+        *step = steps[i];
+        return true;
+    }
+    return false;
+}
+
 const exec_kept *exec_checkpoint_find(const exec_checkpoint *c,
                                       const char *name)
 {

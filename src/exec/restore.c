@@ -215,10 +215,15 @@ fs_status exec_rank_restore(exec_rank *rank, const exec_saving *saving,
     for (int32_t i = 0; i < n; i++) {
         exec_checkpoint c = {0};
         fs_err why = {0};
-        if (steps[i] >= rank->options->steps)
-            continue;
-        fs_status status = load(rank, saving->dir, steps[i], &shards, &why, &c);
+        /* After a restart: it would leave nothing to do. */
+        const bool late = steps[i] >= rank->options->steps;
+        fs_status status =
+            late ? exec_checkpoint_read(saving->dir, steps[i], rank->arena,
+                                        &why, &c)
+                 : load(rank, saving->dir, steps[i], &shards, &why, &c);
         status = exec_world_agree(rank->world, status, &why);
+        if (status == FS_OK && late)
+            continue;
         if (status == FS_OK) {
             rank->first_step = steps[i];
             rank->restored = true;

@@ -15,10 +15,13 @@ typedef struct exec_saving {
     bool resume;   /* begin with the newest in `dir` that is whole */
 } exec_saving;
 
-/* Steps of the checkpoints in `dir`, newest first; none where there is no such
- * folder. */
+/* Steps of what is called a checkpoint in `dir`, newest first; none where there
+ * is no such folder. */
 int32_t exec_checkpoints_list(const char *dir, fs_arena *arena,
                               int64_t **steps);
+/* The step of the newest whose seal and sizes are right: what is damaged, or is
+ * called as one, is passed over. false: there is none. */
+bool exec_checkpoints_newest(const char *dir, fs_arena *arena, int64_t *step);
 /* "DIR/step-20", and the folder that it is made in. */
 const char *exec_checkpoint_path(const char *dir, int64_t step, bool unfinished,
                                  fs_arena *arena);
