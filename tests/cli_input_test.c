@@ -43,6 +43,30 @@ static void refused(const char *fact, const char *word, const cli_answer *a)
     }
 }
 
+/* On a full disk, and closed: a fault that is told, once. */
+static void test_full_output(void)
+{
+    static const struct {
+        const char *words, *says;
+    } cases[] = {
+        {"--help >/dev/full", "No space left on device"},
+        {"--version >/dev/full", "No space left on device"},
+        {"search --help >&-", "Bad file descriptor"},
+        {"model " MLP " --batch 8 --db none --json >/dev/full",
+         "No space left on device"},
+    };
+    char text[4096], wanted[200];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const cli_answer *a =
+            cli("%s 2>\"$D/full\"; exit $?; true --db", cases[i].words);
+        cli_slurp("full", text, sizeof text);
+        snprintf(wanted, sizeof wanted, "flowsearch: standard output: %s\n",
+                 cases[i].says);
+        tap_ok(a->status == 3, "%s is a fault", cases[i].words);
+        tap_equal_text(text, wanted, "told in one line");
+    }
+}
+
 static void test_usage(void)
 {
     refused("an unknown command", "frobnicate", cli("frobnicate --db none"));
@@ -82,8 +106,7 @@ static void test_usage(void)
     refused("a plan for another machine", "described, not measured",
             cli("run \"$D/far.json\" --data synthetic"));
     tap_ok(cli("-h; true --db")->status == 0, "-h is --help");
-    tap_ok(cli("--help >/dev/full; exit $?; true --db")->status == 3,
-           "a help that cannot be written is a fault");
+    test_full_output();
     refused("no batch", "--batch",
             cli("search " MLP " --cluster 1x2:cpu -o \"$D/bad.json\""));
     refused("a batch that does not divide", "micro-batches",

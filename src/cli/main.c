@@ -9,6 +9,7 @@
 #include "exec/recorder.h"
 #include "onnx/export.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,6 +252,18 @@ static fs_status add_late(cli *c, fs_status status)
     return FS_FAULT;
 }
 
+/* The end of what went to stdout: a full disk there is a fault. What a buffer
+ * could not be rid of earlier fails again here, and says why. */
+static fs_status end_output(fs_status status)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    fs_warn("standard output: %s",
+            errno ? strerror(errno) : "not all of it was written");
+    return FS_FAULT;
+}
+
 /* The last word on a command: its row, its JSON object, its messages. Returns
  * the status that it ends with. */
 static fs_status finish(cli *c, fs_status status)
@@ -275,15 +288,9 @@ static fs_status finish(cli *c, fs_status status)
     store_close(c->db);
     json_decref(c->result);
     fs_arena_destroy(c->arena);
-    fflush(stdout);
+    status = end_output(status);
     exec_world_close(c->world);
     return status;
-}
-
-/* The end of what went to stdout: a full disk there is a fault. */
-static fs_status end_output(fs_status status)
-{
-    return fflush(stdout) != 0 || ferror(stdout) ? FS_FAULT : status;
 }
 
 static bool asks_usage(const char *word)
@@ -335,7 +342,7 @@ int main(int argc, char **argv)
     else if (status == FS_OK)
         status = chosen->run(&c);
     c.args.json = c.args.json && !help;
-    const int code = end_output(finish(&c, status));
+    const int code = finish(&c, status);
     fs_arena_destroy(tables.arena);
     return code;
 }
