@@ -195,6 +195,16 @@ static void test_no_rank(void)
 {
     const cli_answer *a = run_with("step:1=kill9@9", 0, "");
     tap_ok(says(a, 2, "there is no rank 9"), "a failpoint of no rank");
+    a = run_with("step:16=sleep1;step:17=kill9@1", 0, "");
+    tap_ok(says(a, 2, "step:17: there is no such step, the last one is 16") &&
+               count(a->err, "\n") == 1,
+           "one of no step");
+    a = run_with("fire:1=enospc", 0, "");
+    tap_ok(says(a, 2, "'fire:1=enospc' at character 1: enospc and eio are"),
+           "one that does nothing where it is");
+    a = run_with("sync:1=enospc", 0, "");
+    tap_ok(says(a, 2, "sync:1: no checkpoint is made"),
+           "one of a checkpoint where none is made");
 }
 
 /* The fault stands where no plan is found: here, for want of what it is made

@@ -31,7 +31,7 @@ static void test_reading(void)
     tap_ok(exec_failpoints_read(NULL, &err, &f) == FS_OK && f.n == 0,
            "failpoint: none");
     tap_ok(exec_failpoints_read("step:10=kill9@1;sync:2=sleep500;"
-                                "fire:9223372036854775807=enospc",
+                                "save:9223372036854775807=enospc",
                                 &err, &f) == FS_OK &&
                f.n == 3,
            "failpoint: three");
@@ -49,6 +49,8 @@ static void test_reading(void)
     refused("step:1=kill", "character 8: an action");
     refused("step:1=kill99", "';' or the end");
     refused("step:1=sleep", "a number");
+    refused("step:1=enospc", "character 1: enospc and eio are faults of");
+    refused("sync:1=eio;fire:1=eio", "character 12: enospc and eio are");
     refused("step:1=stop@", "a rank");
     refused("step:1=stop@x", "a rank");
     refused("step:1=stop,step:2=stop", "character 12: ");

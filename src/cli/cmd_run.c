@@ -568,7 +568,7 @@ static fs_status check_all(cli *c, const cli_plan *p)
 {
     if (c->args.steps == 0)
         return fs_fail(&c->err, FS_INVALID, "--steps must be at least 1");
-    FS_TRY(cli_job_check_settings(c, p));
+    FS_TRY(cli_job_check_settings(c, p, steps_of(c)));
     FS_TRY(check_steps(c, p)); /* first: sizes are multiples of steps */
     FS_TRY(cli_outputs_check(c, p, steps_of(c)));
     if (!p->model.origin.infer)

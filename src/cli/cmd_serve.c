@@ -62,7 +62,7 @@ static fs_status check_options(cli *c, const cli_served *served)
 
 static fs_status check_all(cli *c, const cli_plan *p, cli_served *served)
 {
-    FS_TRY(cli_job_check_settings(c, p));
+    FS_TRY(cli_job_check_settings(c, p, 0));
     FS_TRY(cli_served_of(c, p, served));
     FS_TRY(check_options(c, served));
     FS_TRY(cli_job_prove(c, p));

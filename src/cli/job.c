@@ -84,12 +84,12 @@ static fs_status check_backend(cli *c)
                    text);
 }
 
-fs_status cli_job_check_settings(cli *c, const cli_plan *p)
+fs_status cli_job_check_settings(cli *c, const cli_plan *p, int64_t steps)
 {
     double unused;
     FS_TRY(check_backend(c));
     FS_TRY(cli_env_seconds("FS_STALL_S", 0, &c->err, &unused));
-    FS_TRY(cli_check_faults(c, p->cluster->n_devices));
+    FS_TRY(cli_check_faults(c, p->cluster->n_devices, steps));
     return cli_check_kernels(c);
 }
 

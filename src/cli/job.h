@@ -17,8 +17,9 @@ int cli_job_words(cli *c, const char **words);
  * rank calls it. */
 fs_status cli_job_options(cli *c, const cli_plan *p, exec_options *out);
 
-/* --backend, failpoints, --kernels, FS_STALL_S. */
-fs_status cli_job_check_settings(cli *c, const cli_plan *p);
+/* --backend, failpoints, --kernels, FS_STALL_S. steps: 0 of a job that goes on
+ * until it is told to end. */
+fs_status cli_job_check_settings(cli *c, const cli_plan *p, int64_t steps);
 /* Only a plan for processes of a host can run here. */
 fs_status cli_job_check_host(cli *c, const cli_plan *p);
 /* The proof's own keys tell what it found: they are no figures of a run. What

@@ -383,16 +383,12 @@ fs_status cli_supervise(cli *c, const cli_plan *p, const char *const *words,
 }
 
 /* Ranks that go on may be fewer. */
-fs_status cli_check_faults(cli *c, int32_t ranks)
+fs_status cli_check_faults(cli *c, int32_t ranks, int64_t steps)
 {
+    const exec_failpoint_run run = {ranks, steps, c->args.checkpoint != NULL};
     exec_failpoints said;
     FS_TRY(
         exec_failpoints_read(getenv("FLOWSEARCH_FAILPOINT"), &c->err, &said));
-    for (int32_t i = 0; i < said.n && !cli_am_rank(); i++)
-        if (said.list[i].rank >= ranks)
-            return fs_fail(&c->err, FS_INVALID,
-                           "FLOWSEARCH_FAILPOINT: there is no rank %d: the "
-                           "plan has %d, counted from 0",
-                           said.list[i].rank, ranks);
-    return FS_OK;
+    return getenv("FS_RANKS_OF") ? FS_OK
+                                 : exec_failpoints_check(&said, &run, &c->err);
 }

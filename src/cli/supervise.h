@@ -29,8 +29,9 @@ fs_status cli_supervise(cli *c, const cli_plan *p, const char *const *words,
                         const cli_service *service, cli_outcome *out);
 
 /* FS_INVALID: what --max-restarts and --replan cannot do, and failpoints that
- * are none, or of none of the ranks. */
-fs_status cli_check_faults(cli *c, int32_t ranks);
+ * are none, or that none of the ranks can come to in so many steps (0: there is
+ * no last one). */
+fs_status cli_check_faults(cli *c, int32_t ranks, int64_t steps);
 /* A command that ends with 3 says of what in one word: where nobody did, by
  * its message. */
 void cli_tell_fault(cli *c);

@@ -2,6 +2,7 @@
 #include "exec/failpoint.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -23,18 +24,22 @@ typedef enum action {
     ACTIONS
 } action;
 
-static const char *const points[EXEC_POINTS] = {
-    "start", "step", "fire", "transfer", "save", "sync", "commit", "committed"};
+static const struct {
+    const char *name;
+    bool saves; /* a fault of the disk can come there */
+} points[EXEC_POINTS] = {
+    {"start", false}, {"step", false}, {"fire", false},  {"transfer", false},
+    {"save", true},   {"sync", true},  {"commit", true}, {"committed", true}};
 
 static const struct {
     const char *name;
-    bool wants_number;
+    bool wants_number, of_disk;
 } actions[ACTIONS] = {
-    [KILL9] = {"kill9", false},     [STOP] = {"stop", false},
-    [SEGV] = {"segv", false},       [ABORT] = {"abort", false},
-    [EXIT] = {"exit", false},       [HANG] = {"hang", false},
-    [SLEEP] = {"sleep", true},      [SLOW] = {"slow", true},
-    [NO_SPACE] = {"enospc", false}, [IO_ERROR] = {"eio", false}};
+    [KILL9] = {"kill9", false, false},    [STOP] = {"stop", false, false},
+    [SEGV] = {"segv", false, false},      [ABORT] = {"abort", false, false},
+    [EXIT] = {"exit", false, false},      [HANG] = {"hang", false, false},
+    [SLEEP] = {"sleep", true, false},     [SLOW] = {"slow", true, false},
+    [NO_SPACE] = {"enospc", false, true}, [IO_ERROR] = {"eio", false, true}};
 
 /* ---- reading ---- */
 
@@ -49,7 +54,7 @@ static fs_status refuse(const char *all, const char *at, const char *wanted,
 static int find_point(const char *at, size_t n)
 {
     for (int i = 0; i < EXEC_POINTS; i++)
-        if (strlen(points[i]) == n && memcmp(points[i], at, n) == 0)
+        if (strlen(points[i].name) == n && memcmp(points[i].name, at, n) == 0)
             return i;
     return -1;
 }
@@ -118,6 +123,11 @@ static fs_status read_one(const char *all, const char **at, fs_err *err,
         return refuse(all, from, "an action is wanted, as step:10=kill9", err);
     ++*at;
     FS_TRY(read_action(all, at, err, out));
+    if (actions[out->action].of_disk && !points[out->at].saves)
+        return refuse(all, from,
+                      "enospc and eio are faults of save, sync, commit and "
+                      "committed; elsewhere they do nothing",
+                      err);
     if (**at == '@' && (++*at, !read_number(at, INT32_MAX, &rank)))
         return refuse(all, from, "a rank is wanted behind @", err);
     out->rank = (int32_t)rank;
@@ -138,6 +148,36 @@ fs_status exec_failpoints_read(const char *text, fs_err *err,
             return refuse(text, at, "';' or the end is wanted", err);
         at += *at == ';';
     }
+    return FS_OK;
+}
+
+static fs_status check_one(const exec_failpoint *p,
+                           const exec_failpoint_run *run, fs_err *err)
+{
+    const char *name = points[p->at].name;
+    if (p->rank >= run->ranks)
+        return fs_fail(err, FS_INVALID,
+                       "FLOWSEARCH_FAILPOINT: there is no rank %d: the plan "
+                       "has %d, counted from 0",
+                       p->rank, run->ranks);
+    if (p->at == EXEC_AT_STEP && run->steps > 0 && p->count > run->steps)
+        return fs_fail(err, FS_INVALID,
+                       "FLOWSEARCH_FAILPOINT: %s:%" PRId64
+                       ": there is no such step, the last one is %" PRId64,
+                       name, p->count, run->steps);
+    if (points[p->at].saves && !run->saves)
+        return fs_fail(err, FS_INVALID,
+                       "FLOWSEARCH_FAILPOINT: %s:%" PRId64
+                       ": no checkpoint is made (--checkpoint DIR)",
+                       name, p->count);
+    return FS_OK;
+}
+
+fs_status exec_failpoints_check(const exec_failpoints *f,
+                                const exec_failpoint_run *run, fs_err *err)
+{
+    for (int32_t i = 0; i < f->n; i++)
+        FS_TRY(check_one(&f->list[i], run, err));
     return FS_OK;
 }
 

@@ -41,6 +41,15 @@ typedef struct exec_failpoints {
 /* `text` may be NULL. FS_INVALID says what is wrong where. */
 fs_status exec_failpoints_read(const char *text, fs_err *err,
                                exec_failpoints *out);
+/* What a run has that failpoints are for. */
+typedef struct exec_failpoint_run {
+    int32_t ranks;
+    int64_t steps; /* the last one; 0: it has no end */
+    bool saves;    /* checkpoints */
+} exec_failpoint_run;
+/* FS_INVALID names one that no rank of the run can come to. */
+fs_status exec_failpoints_check(const exec_failpoints *f,
+                                const exec_failpoint_run *run, fs_err *err);
 /* From any thread. The rank may not return; else 0, or the errno that what
  * comes next is to end with. */
 int exec_failpoint_come(exec_failpoints *f, exec_point at);
