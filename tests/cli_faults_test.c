@@ -387,6 +387,31 @@ static void test_own_ranks(void)
            "four ranks of a plan for eight likewise");
 }
 
+/* Nobody would start them again. */
+static void test_unsupervised(void)
+{
+    static const char *const words[] = {"--max-restarts 2", "--replan"};
+    static char text[1 << 16];
+    char command[200], wanted[100];
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(command, sizeof command,
+                 "-n 2 \"$F\" run \"$D/p.json\" $FROM --steps 2 %s", words[i]);
+        snprintf(wanted, sizeof wanted,
+                 "flowsearch: %.*s: has no effect under your own mpirun",
+                 (int)strcspn(words[i], " "), words[i]);
+        const int status = own_ranks(text, sizeof text, command);
+        tap_ok(status == 2 && strstr(text, wanted) &&
+                   count(text, "flowsearch: ") == 1,
+               "%s is refused under one's own mpirun, once", words[i]);
+        if (status != 2)
+            printf("# status %d: %s\n", status, text);
+    }
+    tap_equal_int(own_ranks(text, sizeof text,
+                            "-n 2 \"$F\" run \"$D/p.json\" $FROM --steps 2 "
+                            "--max-restarts 0"),
+                  0, "no restarts are none there");
+}
+
 /* Ranks that were given different plans of one size. */
 static void test_other_plans(void)
 {
@@ -429,6 +454,7 @@ int main(void)
     test_diverged();
     test_diverged_pictures();
     test_own_ranks();
+    test_unsupervised();
     test_other_plans();
     cli_end_scratch();
     return tap_done();

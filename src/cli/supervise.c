@@ -382,11 +382,25 @@ fs_status cli_supervise(cli *c, const cli_plan *p, const char *const *words,
     return status;
 }
 
+/* Nobody watches ranks that a user's mpirun started, or starts them again. */
+static fs_status check_supervised(cli *c)
+{
+    const bool again = c->args.max_restarts > 0;
+    if (!cli_am_rank() || getenv("FS_RANKS_OF") || (!again && !c->args.replan))
+        return FS_OK;
+    return fs_fail(&c->err, FS_INVALID,
+                   "%s: has no effect under your own mpirun, where nobody "
+                   "starts ranks again: flowsearch %s starts its ranks by "
+                   "itself",
+                   again ? "--max-restarts" : "--replan", c->command);
+}
+
 /* Ranks that go on may be fewer. */
 fs_status cli_check_faults(cli *c, int32_t ranks, int64_t steps)
 {
     const exec_failpoint_run run = {ranks, steps, c->args.checkpoint != NULL};
     exec_failpoints said;
+    FS_TRY(check_supervised(c));
     FS_TRY(
         exec_failpoints_read(getenv("FLOWSEARCH_FAILPOINT"), &c->err, &said));
     return getenv("FS_RANKS_OF") ? FS_OK
