@@ -147,6 +147,7 @@ static void test_refused(void)
         {"tok=(S(0),B)", "REGEX=S(0)"},
         {"(=S(0)", "--pin: '(': "},
         {"nothing=S(0)", "matches no parameter"},
+        {"block.0.attn.q=S(0)", "matches no parameter; the nearest: blocks.0."},
         {"blocks=S(2)", "has no axis 2"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -66,8 +66,65 @@ static fs_status take(const search_pin *pin, const ir_tensor *t, fs_err *err,
     return FS_OK;
 }
 
+static bool is_parameter(const ir_graph *graph, const ir_tensor *t)
+{
+    return t->role == IR_PARAM &&
+           graph->nodes.at[t->producer].op == IR_OP_variable;
+}
+
+/* Of the longest stretch that stands in both. */
+static int32_t common_letters(const char *pattern, const char *name)
+{
+    int32_t most = 0;
+    for (const char *a = pattern; *a; a++)
+        for (const char *b = name; *b; b++) {
+            int32_t n = 0;
+            while (a[n] && a[n] == b[n])
+                n++;
+            most = n > most ? n : most;
+        }
+    return most;
+}
+
+enum { SHOWN = 3 };
+typedef struct alike {
+    const char *name;
+    int32_t common;
+} alike;
+
+/* Most in common first; of equals the first of the network. */
+static void note_alike(alike list[SHOWN], const char *name, int32_t common)
+{
+    int32_t at = SHOWN;
+    while (at > 0 && (!list[at - 1].name || list[at - 1].common < common))
+        at--;
+    for (int32_t k = SHOWN - 1; k > at; k--)
+        list[k] = list[k - 1];
+    if (at < SHOWN)
+        list[at] = (alike){name, common};
+}
+
+/* Whoever misspelt a name sees how parameters are called. */
+static fs_status match_none(const search_pin *pin, const ir_graph *graph,
+                            fs_arena *arena, fs_err *err)
+{
+    alike list[SHOWN] = {0};
+    for (int32_t i = 0; i < graph->tensors.n; i++) {
+        const ir_tensor *t = &graph->tensors.at[i];
+        if (is_parameter(graph, t))
+            note_alike(list, t->name, common_letters(pin->pattern, t->name));
+    }
+    fs_text names = {.arena = arena};
+    for (int32_t k = 0; k < SHOWN && list[k].name; k++)
+        fs_text_add(&names, "%s %.80s", k ? "," : "", list[k].name);
+    return fs_fail(err, FS_INVALID,
+                   "'%.80s' matches no parameter; the nearest:%s", pin->text,
+                   names.at ? names.at : " there is none");
+}
+
 static fs_status find_parameters(const search_pin *pin, const ir_graph *graph,
-                                 fs_err *err, const search_pin **pin_of)
+                                 fs_arena *arena, fs_err *err,
+                                 const search_pin **pin_of)
 {
     regex_t regex;
     fs_status status = fs_regex_compile(pin->pattern, err, &regex);
@@ -76,17 +133,15 @@ static fs_status find_parameters(const search_pin *pin, const ir_graph *graph,
         return status;
     for (int32_t i = 0; status == FS_OK && i < graph->tensors.n; i++) {
         const ir_tensor *t = &graph->tensors.at[i];
-        const bool variable = graph->nodes.at[t->producer].op == IR_OP_variable;
-        if (!variable || t->role != IR_PARAM ||
+        if (!is_parameter(graph, t) ||
             regexec(&regex, t->name, 0, NULL, 0) != 0)
             continue;
         found = true;
         status = take(pin, t, err, &pin_of[i]);
     }
     regfree(&regex);
-    if (status != FS_OK || found)
-        return status;
-    return fs_fail(err, FS_INVALID, "'%.80s' matches no parameter", pin->text);
+    return status != FS_OK || found ? status
+                                    : match_none(pin, graph, arena, err);
 }
 
 /* What an update keeps beside its parameter lies as that does. */
@@ -109,7 +164,7 @@ fs_status search_pins_find(const search_pins *pins, const ir_graph *graph,
     const search_pin **pin_of =
         fs_new(arena, const search_pin *, graph->tensors.n);
     for (int32_t i = 0; i < pins->n; i++)
-        FS_TRY(find_parameters(&pins->at[i], graph, err, pin_of));
+        FS_TRY(find_parameters(&pins->at[i], graph, arena, err, pin_of));
     find_states(graph, pin_of);
     *out = pin_of;
     return FS_OK;
