@@ -380,7 +380,11 @@ static void test_normalized(void)
     const exec_data_options two = {.normalize = "0/1,0/1"};
     refuses(&s, pair_of(&s), &two, "each of the 3 channels", "one too few");
     const exec_data_options zero = {.normalize = "0/0"};
-    refuses(&s, pair_of(&s), &zero, "MEAN/STD", "a deviation of 0");
+    refuses(&s, pair_of(&s), &zero, "must be above 0", "a deviation of 0");
+    const exec_data_options below = {.normalize = "0/1,0/-1,0/1"};
+    refuses(&s, pair_of(&s), &below, "must be above 0", "one below");
+    const exec_data_options word = {.normalize = "0/much"};
+    refuses(&s, pair_of(&s), &word, "MEAN/STD", "one that is no number");
     close_scene(&s);
 }
 

@@ -137,9 +137,10 @@ static fs_status measure(const exec_opening *o, int64_t records, sums *s,
     return FS_OK;
 }
 
-/* "MEAN/STD" at `at`; what is behind it, NULL: there is no such thing. */
+/* "MEAN/STD" at `at`; what is behind it, NULL: there is no such thing, or only
+ * its STD is none (*flat). */
 static const char *parse_pair(const char *at, double unit, double *scale,
-                              double *add)
+                              double *add, bool *flat)
 {
     char *end;
     const double mean = strtod(at, &end);
@@ -147,7 +148,10 @@ static const char *parse_pair(const char *at, double unit, double *scale,
         return NULL;
     at = end + 1;
     const double deviation = strtod(at, &end);
-    if (end == at || !isfinite(mean) || !isfinite(deviation) || deviation <= 0)
+    if (end == at || !isfinite(mean) || !isfinite(deviation))
+        return NULL;
+    *flat = deviation <= 0;
+    if (*flat)
         return NULL;
     *scale = unit / deviation;
     *add = -mean / deviation;
@@ -160,13 +164,19 @@ static fs_status parse_pairs(const exec_opening *o, double unit, int64_t n,
 {
     const char *at = o->options->normalize;
     int64_t said = 0;
+    bool flat = false;
     while (at && said < n) {
-        at = parse_pair(at, unit, &scale[said], &add[said]);
+        at = parse_pair(at, unit, &scale[said], &add[said], &flat);
         said += at != NULL;
         if (!at || *at != ',')
             break;
         at++;
     }
+    if (flat)
+        return fs_fail(err, FS_INVALID,
+                       "--normalize %s: STD, which values are divided by, "
+                       "must be above 0",
+                       o->options->normalize);
     if (!at || *at || (said != 1 && said != n))
         return fs_fail(err, FS_INVALID,
                        "--normalize %s: wanted is data, or MEAN/STD for all "
