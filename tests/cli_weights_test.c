@@ -84,8 +84,12 @@ int main(void)
     tap_near(loss_of("onnx", ""), next, 1e-6, "and as ONNX");
     make("export $D/m.onnx --to safetensors -o $D/o.safetensors");
 
+    cli("--version >/dev/null; head -c 100 $D/w.safetensors "
+        ">$D/cut.safetensors; true --db");
     refuse_run("$D/nowhere", "No such file");
-    refuse_run("$D/dp.json", "no safetensors file");
+    refuse_run("$D/dp.json", "dp.json: no safetensors file\n");
+    refuse_run("$D/m.onnx", "m.onnx: an ONNX file, no safetensors file");
+    refuse_run("$D/cut.safetensors", "cut short: its head should have");
     refuse_run("$D/made/step-4/rank-1.safetensors", "has no values of");
     refuse_run("/dev/null", "not a regular file");
     char words[600];

@@ -168,6 +168,32 @@ static fs_status read_entry(const char *path, const char *name,
     return FS_OK;
 }
 
+/* A model begins with its IR's version, then who made it, or its graph. */
+static bool looks_onnx(const unsigned char prefix[PREFIX])
+{
+    return prefix[0] == 0x08 && prefix[1] < 0x20 &&
+           (prefix[2] == 0x12 || prefix[2] == 0x1a || prefix[2] == 0x3a ||
+            prefix[2] == 0x42);
+}
+
+/* The first bytes of a file of another kind say a length beyond any head's. */
+static fs_status refuse_head(const exec_safetensors *file,
+                             const unsigned char prefix[PREFIX],
+                             uint64_t length, int64_t left, fs_err *err)
+{
+    if (looks_onnx(prefix))
+        return fs_fail(err, FS_INVALID,
+                       "%s: an ONNX file, no safetensors file (`flowsearch "
+                       "export FILE.onnx --to safetensors` makes one of it)",
+                       file->path);
+    if (length > MOST_HEAD)
+        return fs_fail(err, FS_INVALID, "%s: no safetensors file", file->path);
+    return fs_fail(err, FS_INVALID,
+                   "%s: no safetensors file, or cut short: its head should "
+                   "have %" PRIu64 " bytes, %" PRId64 " follow",
+                   file->path, length, left);
+}
+
 static fs_status read_text(const exec_safetensors *file, int64_t end,
                            fs_arena *arena, fs_err *err, json_t **root,
                            int64_t *data)
@@ -179,10 +205,7 @@ static fs_status read_text(const exec_safetensors *file, int64_t end,
     for (int i = 0; i < PREFIX; i++)
         length |= (uint64_t)prefix[i] << 8 * i;
     if (length > MOST_HEAD || (int64_t)length > end - PREFIX)
-        return fs_fail(err, FS_INVALID,
-                       "%s: no safetensors file, or cut short: its head should "
-                       "have %" PRIu64 " bytes, %" PRId64 " follow",
-                       file->path, length, end - PREFIX);
+        return refuse_head(file, prefix, length, end - PREFIX, err);
     char *text = fs_alloc(arena, length + 1, 1);
     FS_TRY(exec_read_bytes(file->file, file->path, PREFIX, (int64_t)length,
                            text, err));
