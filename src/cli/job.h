@@ -32,9 +32,9 @@ fs_status cli_job_check_size(cli *c, const cli_plan *p);
 /* What a rank reads must be what its parent proved: the file may have changed
  * since, or be another one on the rank's host. */
 fs_status cli_job_check_promise(cli *c, const cli_plan *p);
-/* So must the data and the weights, of which this is the digest, after a restart
- * too: the parent keeps it for its ranks, where `name` (FS_READS_..) says. What
- * it is of is told as `what`. */
+/* So must the data and the weights, of which this is the digest, after a
+ * restart too: the parent keeps it for its ranks, where `name` (FS_READS_..)
+ * says. What it is of is told as `what`. */
 fs_status cli_job_check_reads(cli *c, const char *name, const char *what,
                               uint64_t digest);
 /* For who reads this rank's record, and then tells the fault. */
