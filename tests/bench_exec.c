@@ -20,6 +20,7 @@
 #include "plan/lower.h"
 
 #include "base/clock.h"
+#include "exec/binding.h"
 #include "exec/loader.h"
 #include "exec/probe.h"
 #include "exec/world.h"

@@ -6,10 +6,13 @@
 #include "config.h"
 
 #include "base/clock.h"
+#include "exec/binding.h"
 #include "exec/transfer.h"
 
 #include "tests/exec_ranks.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -197,8 +200,42 @@ static void test_all(exec_world *world, void *ctx)
     test_strided(world);
 }
 
+/* As many ranks as cores or fewer: no core is two ranks', and their helping
+ * threads may use all. */
+static void *where_helpers_run(void *set)
+{
+    exec_bind_helper();
+    sched_getaffinity(0, sizeof(cpu_set_t), set);
+    return NULL;
+}
+
+static void test_cores(exec_world *world, const cpu_set_t *before)
+{
+    enum { MOST = 1024 };
+    static int32_t ranks_on[MOST];
+    cpu_set_t now, helped;
+    pthread_t thread;
+    int64_t wrong = 0;
+    sched_getaffinity(0, sizeof now, &now);
+    FS_ASSERT(!pthread_create(&thread, NULL, where_helpers_run, &helped));
+    pthread_join(thread, NULL);
+    for (int cpu = 0; cpu < MOST; cpu++)
+        ranks_on[cpu] = CPU_ISSET(cpu, &now) != 0;
+    exec_world_reduce(world, IR_PSUM, IR_I32, ranks_on, MOST);
+    for (int cpu = 0; cpu < MOST; cpu++)
+        wrong += ranks_on[cpu] > 1;
+    if (CPU_COUNT(before) < world->size)
+        wrong = 0;
+    ranks_ok(world, wrong, "ranks do not share cores that suffice");
+    ranks_ok(world,
+             CPU_COUNT(before) >= world->size && !CPU_EQUAL(before, &helped),
+             "and their helpers run where there is room");
+}
+
 int main(void)
 {
+    cpu_set_t before;
+    sched_getaffinity(0, sizeof before, &before);
     fs_err err = {0};
     if (!exec_started_by_mpirun()) {
         FS_ASSERT(exec_world_threads(2, test_all, NULL, &err) == FS_OK);
@@ -206,6 +243,7 @@ int main(void)
     }
     exec_world *world = ranks_open();
     FS_ASSERT(world->size == 2);
+    test_cores(world, &before);
     test_all(world, NULL);
     return ranks_done(world);
 }

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "hw/curves.h"
+#include "hw/share.h"
 #include "tap.h"
 
 #include <dirent.h>
@@ -414,6 +415,40 @@ static void test_pools(void)
     tap_equal_int(cores, 0, "and nothing is shared");
 }
 
+/* Shares of these processors: each has some, none two owners; all are dealt. */
+static int are_dealt(const cpu_set_t *usable, int32_t processes)
+{
+    cpu_set_t seen, share, both;
+    CPU_ZERO(&seen);
+    for (int32_t i = 0; i < processes; i++) {
+        if (!hw_share_of(i, processes, usable, &share) || !CPU_COUNT(&share))
+            return 0;
+        CPU_AND(&both, &seen, &share);
+        if (CPU_COUNT(&both) > 0)
+            return 0;
+        CPU_OR(&seen, &seen, &share);
+    }
+    return CPU_EQUAL(&seen, usable);
+}
+
+static void test_shares(void)
+{
+    cpu_set_t usable, one, share;
+    sched_getaffinity(0, sizeof usable, &usable);
+    const int32_t n = CPU_COUNT(&usable);
+    int good = 1;
+    for (int32_t processes = 1; processes <= n && processes <= 16; processes++)
+        good &= are_dealt(&usable, processes);
+    tap_ok(good, "processors are dealt to as many processes or fewer");
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    tap_ok(are_dealt(&one, 1), "or those alone that may be used");
+    tap_ok(!hw_share_of(0, n + 1, &usable, &share) &&
+               !hw_share_of(1, 1, &usable, &share) &&
+               !hw_share_of(-1, 1, &usable, &share),
+           "and not to more");
+}
+
 static void test_probe(void)
 {
     hw_cluster *c = NULL;
@@ -488,6 +523,7 @@ int main(void)
     test_every_device();
     test_readme();
     test_pools();
+    test_shares();
     test_probe();
     fs_arena_destroy(arena);
     return tap_done();

@@ -3,6 +3,8 @@
 #include "config.h"
 #include "exec/world.h"
 
+#include "exec/binding.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

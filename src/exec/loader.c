@@ -2,6 +2,7 @@
 #include "exec/loader.h"
 
 #include "base/clock.h"
+#include "exec/binding.h"
 #include "exec/world.h"
 
 #include <pthread.h>
@@ -95,6 +96,7 @@ static void *run_loader(void *ctx)
     exec_loader *loader = ctx;
     int state = EXEC_JOB_DONE;
     exec_job *job;
+    exec_bind_helper();
     while (state == EXEC_JOB_DONE && (job = wait_for_job(loader))) {
         state = fill(loader, job);
         atomic_store_explicit(slot(loader, loader->head++), NULL,

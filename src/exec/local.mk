@@ -1,7 +1,7 @@
 noinst_LIBRARIES += src/exec/libfs_exec.a
 src_exec_libfs_exec_a_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) $(ZLIB_CFLAGS)
 src_exec_libfs_exec_a_SOURCES = src/exec/exec.c src/exec/exec.h \
-  src/exec/world.c src/exec/world.h \
+  src/exec/world.c src/exec/world.h src/exec/binding.c src/exec/binding.h \
   src/exec/link.c src/exec/link.h src/exec/link_mpi.c src/exec/link_local.c \
   src/exec/piece.c src/exec/fold.c src/exec/piece.h \
   src/exec/transfer.c src/exec/transfer.h \

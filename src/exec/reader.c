@@ -2,6 +2,7 @@
 #include "exec/reader.h"
 
 #include "base/clock.h"
+#include "exec/binding.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -203,6 +204,7 @@ static void read_next(exec_reader *reader, ring *r)
 static void *run_reader(void *ctx)
 {
     exec_reader *reader = ctx;
+    exec_bind_helper();
     pthread_mutex_lock(&reader->lock);
     while (!reader->stopping) {
         atomic_store(&reader->asleep, true); /* before it looks for room */

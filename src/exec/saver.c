@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/crc.h"
+#include "exec/binding.h"
 #include "exec/checkpoint.h"
 #include "exec/failpoint.h"
 #include "exec/safetensors.h"
@@ -362,6 +363,7 @@ static void forget_names(exec_saver *s)
 static void *run_saver(void *ctx)
 {
     exec_saver *s = ctx;
+    exec_bind_helper();
     while (!atomic_load(&s->stopping)) {
         const uint32_t at = atomic_load(&s->head_at);
         if (at != atomic_load(&s->tail)) {

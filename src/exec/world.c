@@ -2,9 +2,9 @@
 #include "exec/world.h"
 
 #include "base/clock.h"
+#include "exec/binding.h"
 #include "exec/relay.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,45 +40,6 @@ void exec_mpi(exec_world *world, int code, const char *call)
     char cause[MPI_MAX_ERROR_STRING + 128];
     snprintf(cause, sizeof cause, "%.100s: %s", call, text);
     exec_world_abort_for(world, EXEC_PEER, cause);
-}
-
-static int32_t online_cores(void)
-{
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (int32_t)online : 1;
-}
-
-static bool bound_by_launcher(void)
-{
-    return getenv("OMPI_MCA_orte_bound_at_launch") != NULL;
-}
-
-/* Cores for all ranks of this host. A rank that its launcher bound sees only
- * its own: then the host's count. */
-int32_t exec_usable_cores(void)
-{
-    cpu_set_t set;
-    if (!bound_by_launcher() && sched_getaffinity(0, sizeof set, &set) == 0)
-        return CPU_COUNT(&set);
-    return online_cores();
-}
-
-/* Ranks that outnumber their cores share them evenly, and the simulator knows
- * who shares with whom. The kernel may refuse: then it moves them about. */
-static void bind_rank(const exec_world *world)
-{
-    const char *number = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
-    int32_t local = number ? atoi(number) : 0;
-    int32_t core = hw_core_of(local, world->on_host, world->cores);
-    cpu_set_t usable, own;
-    if (core < 0 || bound_by_launcher() ||
-        sched_getaffinity(0, sizeof usable, &usable) != 0)
-        return;
-    CPU_ZERO(&own);
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &usable) && core-- == 0)
-            CPU_SET(cpu, &own);
-    sched_setaffinity(0, sizeof own, &own);
 }
 
 /* The number of a host is that of its first rank. */
@@ -170,7 +131,7 @@ fs_status exec_world_open(fs_err *err, exec_world **out)
         return status;
     }
     world->oversubscribed = world->on_host > world->cores;
-    bind_rank(world);
+    exec_bind_rank(world->on_host, world->cores);
     exec_failpoint_come(world->failpoints, EXEC_AT_START);
     /* Short sleeps of a waiting rank last 50 us longer by default. */
     prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);

@@ -44,7 +44,6 @@ void exec_mpi(exec_world *world, int code, const char *call);
 /* exec_world_abort, and what for. */
 void exec_world_abort_for(exec_world *world, exec_fault fault,
                           const char *cause) __attribute__((noreturn));
-int32_t exec_usable_cores(void);
 
 /* Zeroed memory for `what`, never NULL: a rank that has none ends the job. */
 void *exec_world_alloc(exec_world *world, size_t count, size_t size,

@@ -2,7 +2,7 @@ noinst_LIBRARIES += src/hw/libfs_hw.a
 src_hw_libfs_hw_a_SOURCES = src/hw/cluster.c src/hw/cluster.h src/hw/samples.h \
   src/hw/cluster_json.c src/hw/cluster_synthetic.c src/hw/parts.h \
   src/hw/devices.c src/hw/devices.h src/hw/what_if.c src/hw/what_if.h \
-  src/hw/probe.c src/hw/links.c src/hw/links.h \
+  src/hw/probe.c src/hw/share.c src/hw/share.h src/hw/links.c src/hw/links.h \
   src/hw/inside.c src/hw/inside.h src/hw/wires.c src/hw/wires.h \
   src/hw/packing.c src/hw/packing.h src/hw/crowd.c src/hw/crowd.h src/hw/wiring.h src/hw/wiring_json.c src/hw/variants.c src/hw/variants.h src/hw/curves.c src/hw/curves.h
 
