@@ -312,10 +312,10 @@ def overlap(b):
     rows = []
     for rate in RATES:
         told = subprocess.run(
-            ["unshare", "-n", "sh", "-c",
-             f"ip link set lo up && tc qdisc add dev lo root tbf rate {rate} "
-             f"burst 1mb limit 64mb && exec {mpirun} -n 2 --bind-to core {TCP} "
-             f"{b.build}/tests/bench_overlap 240 512 0"],
+            ["unshare", "-n", sys.executable,
+             f"{b.source}/tests/bench_loopback.py", rate, mpirun, "-n", "2",
+             "--bind-to", "core", *TCP.split(),
+             f"{b.build}/tests/bench_overlap", "240", "512", "0"],
             env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1",
                  "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
             check=True, stdout=subprocess.PIPE, text=True, timeout=300).stdout
@@ -338,9 +338,10 @@ def overlap(b):
                     "by bare sockets, ms", "ratio", "limit", "ratio / limit",
                     f">= {LEAST_OVERLAP}"], rows) +
            "\n\nTwo ranks on two cores, TCP in a private network namespace "
-           "limited by `tc tbf`; both directions share the rate. Ratio: "
+           "limited by `tc tbf`, in packets of up to 512 KiB; both "
+           "directions share the rate. Ratio: "
            "(all-reduce + step without it - step with it) / the lesser of the "
-           "first two, the middle of seven turns. A core loses: what a loop "
+           "first two, the middle of fifteen turns. A core loses: what a loop "
            "in registers takes longer while the bytes move, looked after "
            "every 100 us; bare sockets move as many bytes, and sum nothing. "
            "Limit: 1 - what bare sockets lose / the all-reduce.")

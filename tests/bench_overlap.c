@@ -29,7 +29,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BYTES = 16 << 20, TIMES = 3, TURNS = 7, STEPS = 8, TAG = 1 };
+enum { BYTES = 16 << 20, TIMES = 3, TURNS = 15, STEPS = 4, TAG = 1 };
 
 static void need(fs_status status, const fs_err *err)
 {

@@ -195,7 +195,7 @@ bench-exec: all tests/bench_exec tests/bench_idle tests/bench_overlap
 	@$(AM_TESTS_ENVIRONMENT) PYTHONDONTWRITEBYTECODE=1 \
 	  python3 $(srcdir)/tests/bench_exec.py $(srcdir) .
 EXTRA_DIST += tests/bench_exec.py tests/bench_torch.py tests/bench_networks.py \
-  tests/bench_predicted.py tests/bench_llmc.py
+  tests/bench_predicted.py tests/bench_llmc.py tests/bench_loopback.py
 # BENCH_SERVE_S: seconds of each row (tests/bench_serve.py).
 .PHONY: bench-serve
 bench-serve: all
