@@ -5,6 +5,8 @@
 #include "config.h"
 #include "tests/run_going.h"
 
+#include <stdint.h>
+
 #define MLP "zoo:mlp,in=16,hidden=32,layers=2,classes=4"
 #define RUN "run \"$D/%s\" --data synthetic --steps 16 --json "
 
@@ -441,7 +443,7 @@ static const cli_answer *changed(const char *file, const char *to,
     setenv("TO", to, 1);
     shell("rm -f \"$D/s.csv\"; (for i in $(seq 600); do "
           "[ $(cat \"$D/s.csv\" 2>/dev/null | wc -l) -gt 3 ] && "
-          "break; sleep .05; done; cp \"$D/$TO\" \"$D/$FILE\") &");
+          "break; sleep .05; done; cp -rT \"$D/$TO\" \"$D/$FILE\") &");
     setenv("FLOWSEARCH_FAILPOINT", "step:12=sleep2000@1;step:14=kill9@1", 1);
     const cli_answer *a =
         cli("run \"$D/t.json\" --data \"$D/t.txt\" --steps 16 --json "
@@ -449,6 +451,40 @@ static const cli_answer *changed(const char *file, const char *to,
             more);
     unsetenv("FLOWSEARCH_FAILPOINT");
     return a;
+}
+
+/* A copy of a file of weights, but for a byte in the middle of its largest
+ * tensor, the first of one size. */
+static void change_middle(const char *file, const char *to)
+{
+    setenv("FILE", file, 1);
+    setenv("TO", to, 1);
+    shell("cp \"$D/$FILE\" \"$D/$TO\"");
+    char path[600], head[1 << 14];
+    uint64_t length = 0;
+    int64_t from = 0, most = -1, begin, end;
+    const char *name;
+    json_t *tensor;
+    snprintf(path, sizeof path, "%s/%s", cli_scratch, to);
+    FILE *at = fopen(path, "r+b");
+    if (!at || fread(&length, 8, 1, at) != 1 || length >= sizeof head ||
+        fread(head, length, 1, at) != 1)
+        printf("Bail out! %s is not read\n", path);
+    json_t *all = json_loadb(head, length, 0, NULL);
+    json_object_foreach(all, name, tensor)
+    {
+        const json_t *place = json_object_get(tensor, "data_offsets");
+        begin = json_integer_value(json_array_get(place, 0));
+        end = json_integer_value(json_array_get(place, 1));
+        if (end - begin > most) {
+            most = end - begin;
+            from = begin;
+        }
+    }
+    json_decref(all);
+    fseek(at, (long)(8 + (int64_t)length + from + most / 2), SEEK_SET);
+    fputc(77, at);
+    fclose(at);
 }
 
 /* What is read anew by ranks that are started again must be what was read. */
@@ -477,6 +513,47 @@ static void test_changed_inputs(void)
     a = changed("w.st", "other.st", "--weights \"$D/w.st\"");
     tap_ok(says(a, 3, "w.st has changed since the run began"),
            "weights likewise");
+    change_middle("w.st", "other.st");
+    a = changed("w.st", "other.st", "--weights \"$D/w.st\"");
+    tap_ok(says(a, 3, "w.st has changed since the run began"),
+           "in the middle of a tensor too");
+}
+
+/* Of a folder of checkpoints only the one that was chosen is read. */
+static void test_weights_of_a_folder(void)
+{
+    char usual[32];
+    shell("rm -rf \"$D/ck\" \"$D/from\"; mkdir \"$D/from\"");
+    const cli_answer *a =
+        cli("run \"$D/t.json\" --data \"$D/t.txt\" --steps 4 --json "
+            "--checkpoint \"$D/ck\" --checkpoint-every 2");
+    tap_ok(a->status == 0 && shell("cp -r \"$D/ck/step-2\" \"$D/from/step-2\""),
+           "a folder with a checkpoint");
+    a = cli("run \"$D/t.json\" --data \"$D/t.txt\" --steps 16 --json "
+            "--weights \"$D/from\"");
+    snprintf(usual, sizeof usual, "%s", text_of(a, "weights_digest"));
+    a = changed("from/step-4", "ck/step-4", "--weights \"$D/from\"");
+    tap_ok(a->status == 0 && shell("test -d \"$D/from/step-4\""),
+           "while a newer one comes there, ranks are started again");
+    tap_equal_text(text_of(a, "weights_digest"), usual,
+                   "with the weights that they began with");
+    if (a->status != 0)
+        cli_show(a);
+    a = cli("run \"$D/t.json\" --data \"$D/t.txt\" --steps 16 --json");
+    snprintf(usual, sizeof usual, "%s", text_of(a, "weights_digest"));
+    setenv("FLOWSEARCH_FAILPOINT", "step:12=kill9@1", 1);
+    a = cli("run \"$D/t.json\" --data \"$D/t.txt\" --steps 16 --json "
+            "--weights \"$D/ck\" --checkpoint \"$D/ck\" --resume "
+            "--checkpoint-every 2 --keep-checkpoints 1 --max-restarts 1");
+    unsetenv("FLOWSEARCH_FAILPOINT");
+    tap_ok(a->status == 0 &&
+               json_integer_value(json_object_get(a->json, "restarts")) == 1,
+           "of the run's own folder of checkpoints likewise");
+    tap_equal_text(text_of(a, "weights_digest"), usual,
+                   "from its newest, to the same weights");
+    if (a->status != 0)
+        cli_show(a);
+    shell("rm -rf \"$D/ck\" \"$D/from\"");
 }
 
 /* ---- drawn ---- */
@@ -629,6 +706,7 @@ int main(void)
         test_terminated();
         test_changed_plan();
         test_changed_inputs();
+        test_weights_of_a_folder();
     }
     for (int i = 0; i < (more ? atoi(more) : 2); i++)
         test_drawn(seed + (unsigned long long)i);

@@ -14,6 +14,7 @@
 #include "exec/checkpoint.h"
 #include "base/json.h"
 #include "exec/safetensors.h"
+#include "exec/weights.h"
 #include "tests/tap.h"
 
 #include <stdlib.h>
@@ -322,6 +323,59 @@ static void test_gaps(void)
     forget();
 }
 
+/* ---- what is seen of files without sums ---- */
+
+enum { SAMPLED = 1 << 20 };
+
+/* The digest of a file of one tensor, of zeros but for `bytes` from `at` on. */
+static uint64_t digest_with(int64_t at, int64_t bytes, fs_arena *arena)
+{
+    char *values = calloc(SAMPLED, 1);
+    int64_t n;
+    uint64_t digest = 0;
+    fs_err err = {0};
+    exec_checkpoint c;
+    exec_saved one = {.name = "w",
+                      .dtype = IR_F32,
+                      .shape = {.rank = 1, .dim = {SAMPLED / 4}}};
+    const char *path = fs_printf(arena, "%s.safetensors", dir);
+    const char *head = exec_safetensors_head(1, &one, arena, &n);
+    FILE *file = fopen(path, "wb");
+    memset(values + at, 1, (size_t)bytes);
+    if (!file || fwrite(head, (size_t)n, 1, file) != 1 ||
+        fwrite(values, SAMPLED, 1, file) != 1 || fclose(file) != 0)
+        printf("Bail out! %s is not written\n", path);
+    if (exec_weights_open(path, arena, &err, &c) != FS_OK ||
+        exec_weights_digest(&c, &err, &digest) != FS_OK)
+        printf("# %s\n", err.text);
+    unlink(path);
+    free(values);
+    return digest;
+}
+
+static void test_sampled(void)
+{
+    enum { DRAWN = 40, BLOCKS = 64 };
+    fs_arena *arena = fs_arena_create();
+    const uint64_t usual = digest_with(0, 0, arena);
+    const int64_t apart = SAMPLED / (BLOCKS - 1); /* at most, of beginnings */
+    int seen = 0, wide = 0;
+    uint64_t seed = 7;
+    for (int i = 0; i < DRAWN; i++) {
+        const int64_t at =
+            (int64_t)(fs_rand(&seed) % (uint64_t)(SAMPLED - apart));
+        seen += digest_with(at, 1, arena) != usual;
+        wide += digest_with(at, apart, arena) != usual;
+    }
+    tap_ok(digest_with(0, 1, arena) != usual &&
+               digest_with(SAMPLED - 1, 1, arena) != usual,
+           "the first and the last byte of a tensor are in its digest");
+    tap_equal_int(wide, DRAWN, "and any stretch of a 63rd of it");
+    tap_ok(seen > 0 && seen < DRAWN,
+           "%d of %d changes of one byte of 1 MiB are seen", seen, DRAWN);
+    fs_arena_destroy(arena);
+}
+
 static int64_t number_in(const char *variable, int64_t usual)
 {
     const char *text = getenv(variable);
@@ -349,5 +403,6 @@ int main(void)
            t.cases, (int)n);
     test_crc();
     test_gaps();
+    test_sampled();
     return tap_done();
 }

@@ -111,14 +111,30 @@ static fs_status open_weights(cli *c, const ir_graph *graph,
     return FS_OK;
 }
 
+/* A rank that was started here and goes on from a checkpoint reads none of
+ * what --weights names, which may have changed since, or have gone. */
+static bool goes_on(const cli *c)
+{
+    int64_t *at;
+    const cli_args *a = &c->args;
+    if (!cli_am_rank() || !getenv("FS_READS_WEIGHTS") || !a->resume)
+        return false;
+    const int32_t n = exec_checkpoints_list(a->checkpoint, c->arena, &at);
+    return n > 0 && at[n - 1] < a->steps;
+}
+
+/* Of a folder of checkpoints the one that was chosen is what ranks are told,
+ * those that are started again too: a newer one may be there by then. */
 fs_status cli_check_weights(cli *c, const ir_graph *graph)
 {
     exec_checkpoint from;
     uint64_t digest;
-    if (!c->args.weights)
+    if (!c->args.weights || goes_on(c))
         return FS_OK;
     FS_TRY(open_weights(c, graph, &from));
     FS_TRY(exec_weights_digest(&from, &c->err, &digest));
+    if (!cli_am_rank() && from.ranks > 0)
+        c->args.weights = from.path;
     return cli_job_check_reads(c, "FS_READS_WEIGHTS", c->args.weights, digest);
 }
 

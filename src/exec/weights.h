@@ -19,9 +19,10 @@ int32_t exec_weights_unused(const exec_checkpoint *c, const ir_graph *graph,
 fs_status exec_weights_check(const exec_checkpoint *c, const ir_graph *graph,
                              fs_err *err, int32_t *unused,
                              const char **first_unused);
-/* Of names, shapes and values, whose sums are taken as a checkpoint has them; of
- * files without sums, of the first and last KBs of each piece. FS_INVALID: they
- * cannot be read. */
+/* Of names, shapes and values, whose sums are taken as a checkpoint has them;
+ * of files without sums, of blocks of 4 KiB of each tensor: the first, the last
+ * and others as far from each other, 64 at most, fewer of more than 64 tensors
+ * (some 4096 in all, 2 at least). FS_INVALID: they cannot be read. */
 fs_status exec_weights_digest(const exec_checkpoint *c, fs_err *err,
                               uint64_t *digest);
 /* Is the tensor one that weights give? */
