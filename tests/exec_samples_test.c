@@ -557,6 +557,14 @@ static void test_bad_images(void)
     write_images(&s, false);
     write_bytes(&s, "images", s.n - 3);
     refuses(&s, pair, NULL, "cut short", "a file that is cut");
+    memset(s.bytes + s.n, 0, 3);
+    write_bytes(&s, "images", s.n + 3);
+    refuses(&s, pair, NULL,
+            fs_printf(s.arena,
+                      "images: more than its header says: by its header it has "
+                      "%d samples, %d bytes, and %d are there",
+                      N, (int)s.n, (int)s.n + 3),
+            "a file with more than its header says");
     s.bytes[2] = 7;
     write_bytes(&s, "images", s.n);
     refuses(&s, pair, NULL, "images: not an IDX file", "another magic");
@@ -586,6 +594,24 @@ static void test_bad_images(void)
         fclose(file);
     write_bytes(&s, "labels.gz", s.n - 9);
     refuses(&s, pair, NULL, "labels.gz: cut short", "a .gz that is cut");
+    write_labels(&s);
+    const size_t plain = s.n;
+    file = fopen(file_of(&s, "labels.gz"), "rb");
+    s.n = file ? fread(s.bytes, 1, MOST, file) : 0;
+    if (file)
+        fclose(file);
+    memset(s.bytes + s.n, 'x', 40);
+    write_bytes(&s, "labels.gz", s.n + 40);
+    refuses(&s, pair, NULL,
+            fs_printf(s.arena, "labels.gz: its gzip stream ends at byte %d",
+                      (int)s.n),
+            "a .gz with something behind its end");
+    memcpy(s.bytes + s.n, s.bytes, s.n);
+    write_bytes(&s, "labels.gz", 2 * s.n);
+    refuses(&s, pair, NULL,
+            fs_printf(s.arena, "%d bytes, and %d are there", (int)plain,
+                      2 * (int)plain),
+            "two streams in one .gz, more than the header says");
     close_scene(&s);
 }
 

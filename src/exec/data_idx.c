@@ -5,6 +5,8 @@
 
 #include "base/file.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,32 +27,81 @@ bool exec_is_idx(const char *spec)
 
 /* ---- gzip ---- */
 
-static fs_status copy_all(gzFile from, const char *path, int to, fs_err *err)
+enum { PART = 1 << 16 };
+
+typedef struct inflating {
+    const char *path;
+    int from, to;
+    int64_t read;  /* bytes of the file, so far */
+    int64_t ended; /* the last stream, at this byte; 0: none has */
+    z_stream z;
+    unsigned char in[PART], out[PART];
+} inflating;
+
+static fs_status broken(const inflating *f, const char *what, fs_err *err)
 {
-    enum { PART = 1 << 16 };
-    char part[PART];
-    int n, code;
-    while ((n = gzread(from, part, PART)) > 0)
-        FS_TRY(exec_spool_write(to, part, (size_t)n, err));
-    gzerror(from, &code);
-    if (n == 0 && code == Z_OK)
-        return FS_OK;
-    return fs_fail(err, FS_INVALID, "%s: %s", path,
-                   code == Z_BUF_ERROR
-                       ? "cut short: the gzip stream does not end"
-                       : "not a gzip stream, or a broken one");
+    return fs_fail(err, FS_INVALID, "%s: %s", f->path, what);
+}
+
+/* What has been read; a stream may stand behind another. */
+static fs_status inflate_part(inflating *f, fs_err *err)
+{
+    int code = Z_OK;
+    while (f->z.avail_in > 0 || (code == Z_OK && f->z.avail_out == 0)) {
+        const bool begins = f->z.total_in == 0;
+        f->z.next_out = f->out;
+        f->z.avail_out = PART;
+        code = inflate(&f->z, Z_NO_FLUSH);
+        FS_TRY(exec_spool_write(f->to, (const char *)f->out,
+                                PART - f->z.avail_out, err));
+        if (code == Z_STREAM_END) {
+            f->ended = f->read - f->z.avail_in;
+            code = inflateReset(&f->z);
+        }
+        if (code == Z_DATA_ERROR && begins && f->ended > 0)
+            return fs_fail(err, FS_INVALID,
+                           "%s: its gzip stream ends at byte %lld, and what "
+                           "stands behind that is none",
+                           f->path, (long long)f->ended);
+        if (code != Z_OK && code != Z_BUF_ERROR)
+            return broken(f, "not a gzip stream, or a broken one", err);
+    }
+    return FS_OK;
+}
+
+static fs_status inflate_all(inflating *f, fs_err *err)
+{
+    ssize_t n;
+    while ((n = pread(f->from, f->in, PART, f->read)) > 0) {
+        f->read += n;
+        f->z.next_in = f->in;
+        f->z.avail_in = (unsigned)n;
+        FS_TRY(inflate_part(f, err));
+    }
+    if (n < 0)
+        return broken(f, strerror(errno), err);
+    return f->ended == f->read
+               ? FS_OK
+               : broken(f, "cut short: the gzip stream does not end", err);
 }
 
 /* In the place of the file, one that can be read from anywhere. */
 static fs_status inflate_file(idx_file *f, fs_err *err)
 {
+    enum { WINDOW_BITS = 15, OF_GZIP = 16 };
     int plain;
-    gzFile from = gzdopen(dup(f->file), "rb");
-    if (!from)
+    inflating *all = fs_malloc(sizeof *all);
+    memset(all, 0, sizeof *all);
+    if (inflateInit2(&all->z, WINDOW_BITS + OF_GZIP) != Z_OK) {
+        free(all);
         return fs_fail(err, FS_FAULT, "%s: no memory to inflate it", f->path);
+    }
     fs_status status = exec_spool_open(err, &plain);
     if (status == FS_OK) {
-        status = copy_all(from, f->path, plain, err);
+        all->path = f->path;
+        all->from = f->file;
+        all->to = plain;
+        status = inflate_all(all, err);
         if (status == FS_OK) {
             close(f->file);
             f->file = plain;
@@ -58,7 +109,8 @@ static fs_status inflate_file(idx_file *f, fs_err *err)
             close(plain);
         }
     }
-    gzclose(from);
+    inflateEnd(&all->z);
+    free(all);
     return status;
 }
 
@@ -123,14 +175,16 @@ static fs_status read_axes(idx_file *f, int32_t rank, fs_err *err)
             f->lies.dim[d - 1] = (int64_t)axes[d];
     }
     const int64_t bytes_there = fstat(f->file, &stat) == 0 ? stat.st_size : 0;
-    if (bytes_there != f->first + count)
-        return fs_fail(err, FS_INVALID,
-                       "%s: byte %lld: %s: its header says %lld bytes", f->path,
-                       (long long)bytes_there,
-                       bytes_there < f->first + count ? "cut short"
-                                                      : "the end is not there",
-                       (long long)(f->first + count));
-    return FS_OK;
+    const int64_t bytes_said = f->first + count;
+    if (bytes_there == bytes_said)
+        return FS_OK;
+    return fs_fail(
+        err, FS_INVALID,
+        "%s: %s: by its header it has %lld samples, %lld bytes, and "
+        "%lld are there",
+        f->path,
+        bytes_there < bytes_said ? "cut short" : "more than its header says",
+        (long long)f->samples, (long long)bytes_said, (long long)bytes_there);
 }
 
 static fs_status open_file(const char *path, fs_err *err, idx_file *out)
