@@ -93,6 +93,25 @@ static void test_dump(void)
     tap_ok(strstr(a->err, "rank 1 is behind rank 0"), "which is told");
 }
 
+/* The step of a fault is the one that its text names. */
+static void test_hang_in_saver(const char *failpoint)
+{
+    char text[16];
+    setenv("FS_STALL_S", "2", 1);
+    const cli_answer *a =
+        run_with(failpoint, 0, "--checkpoint \"$D/ck\" --checkpoint-every 3");
+    unsetenv("FS_STALL_S");
+    const json_t *fault = fault_at(a, 0);
+    const int64_t step = json_integer_value(json_object_get(fault, "step"));
+    snprintf(text, sizeof text, "(step %d,", (int)step);
+    tap_ok(says(a, 3, " hangs: no progress for") && step >= 4 &&
+               strstr(text_of(a, "fault_text"), text),
+           "%s: a rank that hangs in its saver, at step %d", failpoint,
+           (int)step);
+    printf("# %s\n", text_of(a, "fault_text"));
+    shell("rm -rf \"$D/ck\"");
+}
+
 static void test_refused(void)
 {
     const cli_answer *a = run_with("step:5=kill@1", 0, "");
@@ -691,6 +710,8 @@ int main(void)
     if (!more) {
         test_named();
         test_dump();
+        test_hang_in_saver("save:1=hang@0");
+        test_hang_in_saver("save:2=hang@1");
         test_refused();
         test_begun_anew();
         test_resumed();

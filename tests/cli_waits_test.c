@@ -162,6 +162,18 @@ static void test_lifeless(fs_arena *arena)
     tap_ok(w.at[1].task == COLLECTIVES && w.at[1].n_peers == 0,
            "a lifeless rank is at what it began last");
     tap_equal_int(w.root, 1, "and is the root of what waits");
+    begin();
+    of[1]->now[KERNELS].step = 3;
+    of[1]->now[COLLECTIVES].step = 3;
+    of[1]->now[COLLECTIVES].since_ns = 4;
+    of[1]->now[MOVES].step = 6; /* ahead, as loads are */
+    of[1]->now[MOVES].since_ns = 5;
+    tap_equal_int(look(arena).at[1].step, 3,
+                  "one that has begun nothing is at the least step");
+    lifeless[1] = true;
+    const cli_at at = look(arena).at[1];
+    tap_ok(at.step == 3 && at.task == COLLECTIVES,
+           "a lifeless one too, at what is next there");
 }
 
 static void test_differs(fs_arena *arena)

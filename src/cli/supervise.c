@@ -127,10 +127,14 @@ static void note_fault(supervisor *s, cli *c)
     if (f->kind == EXEC_NO_FAULT || c->interrupted) {
         f->kind = cli_fault_kind(c);
         f->text = fs_strdup(c->arena, c->err.text);
+        if (c->interrupted)
+            f->rank = -1; /* whoever was seen to end first */
     } else {
         c->err = (fs_err){0};
         fs_fail(&c->err, FS_FAULT, "%s", f->text);
     }
+    if (f->rank < 0 && (c->interrupted || s->watch.copies))
+        f->step = cli_watch_step(&s->watch);
     json_t *row =
         json_pack("{s:s, s:s, s:I}", "fault", exec_fault_word(f->kind),
                   "fault_text", f->text, "step", (json_int_t)f->step);

@@ -113,6 +113,8 @@ static bool comes_before(const cli_at *a, const cli_at *b)
         return a->n_peers > 0;
     if (a->busy != b->busy)
         return a->busy;
+    if (!a->busy && a->step != b->step) /* data is loaded steps ahead */
+        return a->step < b->step;
     return a->since_ns < b->since_ns;
 }
 
@@ -154,6 +156,16 @@ static cli_at find_at(const plan *p, const exec_record *const *records,
     return best;
 }
 
+/* The later of two: the one begun, else of the step that it is at. */
+static bool is_later(const cli_at *a, const cli_at *b)
+{
+    if (a->busy != b->busy)
+        return a->busy;
+    if (!a->busy && a->step != b->step)
+        return a->step < b->step;
+    return a->since_ns > b->since_ns;
+}
+
 static cli_at find_latest(const plan *p, const exec_record *const *records,
                           int32_t rank)
 {
@@ -161,9 +173,7 @@ static cli_at find_latest(const plan *p, const exec_record *const *records,
     cli_at best = {.stream = -1, .task = -1};
     for (int32_t s = 0; has_begun(records[rank]) && s < streams_of(role); s++) {
         const cli_at at = at_stream(role, records[rank], s);
-        if (at.task >= 0 &&
-            (best.task < 0 || at.busy > best.busy ||
-             (at.busy == best.busy && at.since_ns > best.since_ns)))
+        if (at.task >= 0 && (best.task < 0 || is_later(&at, &best)))
             best = at;
     }
     return best;

@@ -35,8 +35,8 @@ typedef struct cli_waits {
 } cli_waits;
 
 /* records[r]: of rank r. A lifeless rank (dead, stopped, its loop stands)
- * waits for nobody: it is at the task that it began last. Everything lies in
- * `arena`. */
+ * waits for nobody: it is at the task that it began last, where none goes on at
+ * the next one of the step that it is at. Everything lies in `arena`. */
 void cli_waits_of(const plan *p, const exec_record *const *records,
                   const bool *lifeless, fs_arena *arena, cli_waits *out);
 /* "fc1 (step 3, micro-batch 0)"; "" at its end. */

@@ -246,16 +246,28 @@ static const char *where(const cli_watch *w, int32_t rank, const cli_at *at)
                      text);
 }
 
-/* What it had begun, which may be more than what follows what it has done. */
+/* What it had begun, which may be more than what follows what it has done; what
+ * its task is told with. */
 static int64_t step_of(const cli_watch *w, int32_t rank)
 {
     const exec_record *r = record_of(w, rank);
     const cli_at *at = &w->waits.at[rank];
     if (r->n_streams == 0)
         return 0;
-    return at->task >= 0 && at->busy && at->step >= r->steps_done
-               ? at->step + 1
-               : r->steps_done + 1;
+    if (at->task < 0) /* after its last */
+        return r->steps_done;
+    return at->busy && at->step >= r->steps_done ? at->step + 1
+                                                 : r->steps_done + 1;
+}
+
+int64_t cli_watch_step(cli_watch *w)
+{
+    int64_t most = 0;
+    cli_watch_copy(w);
+    for (int32_t r = 0; r < w->records.n; r++)
+        if (step_of(w, r) > most)
+            most = step_of(w, r);
+    return most;
 }
 
 /* A rank that did nothing yet has moved when it began. */

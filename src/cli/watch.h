@@ -19,7 +19,8 @@ typedef struct cli_watched {
 typedef struct cli_fault {
     exec_fault kind;
     int32_t rank; /* -1: nobody in particular */
-    int64_t step; /* of the rank, global, from 1; 0: before the first */
+    int64_t step; /* of the rank, of nobody the furthest rank's; global, from
+                     1, as failpoints count; 0: before the first */
     int32_t signal;
     int64_t found_ns; /* when it was; 0: nothing was */
     double after_s;   /* from its last movement to that */
@@ -73,6 +74,8 @@ void cli_watch_forget(cli_watch *w);
 void cli_watch_kill(const cli_watch *w);
 /* After mpirun ended with this status of wait: what it was, of which rank. */
 void cli_watch_judge(cli_watch *w, int raw);
+/* The step that the furthest rank is at, counted as a fault's. */
+int64_t cli_watch_step(cli_watch *w);
 /* Did every rank say that it ended well? */
 bool cli_watch_all_ended(const cli_watch *w);
 
