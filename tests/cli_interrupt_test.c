@@ -33,15 +33,38 @@ static pid_t start_training(const char *words, pid_t *ranks)
 static void test_interrupt(int number, const char *text)
 {
     pid_t ranks[MOST_RANKS];
+    char tmp[32];
+    begin_tmp(tmp);
     pid_t child = start_training(LONG_RUN, ranks);
     kill(child, number);
     const cli_answer *a = finish(child);
+    const json_t *fault = json_array_get(json_object_get(a->json, "faults"), 0);
     tap_ok(says(a, 3, text), "%s ends a run with status 3", text);
     tap_ok(wait_ranks(0, ranks), "no rank is left");
+    tap_equal_int(files_with(tmp, "flowsearch"), 0, "and no folder of its own");
+    tap_ok(json_integer_value(json_object_get(fault, "step")) > 1 &&
+               json_is_null(json_object_get(fault, "rank")),
+           "the step that the ranks were at is told");
+    end_tmp(tmp);
     a = cli("runs --last 1 --json");
     const json_t *row = json_array_get(json_object_get(a->json, "runs"), 0);
     tap_ok(json_integer_value(json_object_get(row, "status")) == 3,
            "its row is ended");
+}
+
+/* Whoever read what it says has left, before the ranks start or meanwhile. */
+static void test_closed_output(void)
+{
+    char tmp[32], status[8] = "";
+    begin_tmp(tmp);
+    setenv("B", cli_env("FS_BUILDDIR", "."), 1);
+    cli_watch_leaks("run ");
+    shell("(\"$B/flowsearch\" run \"$D/p.json\" --data synthetic --steps 20 "
+          "--db none 2>\"$D/closed.err\"; echo $? >\"$D/closed\") | true");
+    cli_slurp("closed", status, sizeof status);
+    tap_equal_text(status, "3\n", "a run whose output nobody reads: status 3");
+    tap_equal_int(files_with(tmp, "flowsearch"), 0, "and no folder is left");
+    end_tmp(tmp);
 }
 
 static void test_killed_parent(void)
@@ -492,6 +515,9 @@ int main(void)
     test_own_ranks_interrupted();
     test_interrupt(SIGTERM, "interrupted by signal 15 (SIGTERM)");
     test_interrupt(SIGHUP, "interrupted by signal 1 (SIGHUP)");
+    test_interrupt(SIGQUIT, "interrupted by signal 3 (SIGQUIT)");
+    test_interrupt(SIGPIPE, "interrupted by signal 13 (SIGPIPE)");
+    test_closed_output();
     test_killed_parent();
     test_killed_rank();
     test_stopped_rank();

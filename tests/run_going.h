@@ -20,7 +20,7 @@ static inline void nap(void)
 /* A shell that starts this test in the background tells it to ignore them. */
 static inline void heed_interrupts(void)
 {
-    static const int numbers[] = {SIGINT, SIGHUP, SIGTERM};
+    static const int numbers[] = {SIGINT, SIGHUP, SIGTERM, SIGQUIT, SIGPIPE};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         signal(numbers[i], SIG_DFL);
 }

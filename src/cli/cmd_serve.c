@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "cli/checkpoints.h"
+#include "cli/guard.h"
 #include "cli/http.h"
 #include "cli/job.h"
 #include "cli/machine.h"
@@ -151,11 +152,11 @@ static void over(void *ctx)
     cli_batches_over(s->batches);
 }
 
-/* The second one ends it at once, and so does a terminal that is gone. */
+/* The second one ends it at once, and so does the first of the others. */
 static bool stop(void *ctx, int number)
 {
     server *s = ctx;
-    if (number == SIGHUP || s->stops)
+    if (!cli_guard_asks(number) || s->stops)
         return false;
     s->stops = true;
     cli_batches_end(s->batches);

@@ -34,13 +34,18 @@ static const cli *of_process; /* whose memory may run out */
 
 void cli_guard_interrupts(sigset_t *out)
 {
-    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE};
     struct sigaction action;
     sigemptyset(out);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (sigaction(numbers[i], NULL, &action) == 0 &&
             action.sa_handler != SIG_IGN)
             sigaddset(out, numbers[i]);
+}
+
+bool cli_guard_asks(int number)
+{
+    return number == SIGINT || number == SIGTERM;
 }
 
 void cli_guard_text(int number, char *text, size_t room)
@@ -86,7 +91,7 @@ static bool is_early(const struct cli_guard *g)
 /* Is it the one that only asks? */
 static bool ask(struct cli_guard *g, int number)
 {
-    if (number <= 0 || number == SIGHUP || !atomic_load(&g->asks_first) ||
+    if (!cli_guard_asks(number) || !atomic_load(&g->asks_first) ||
         atomic_load(&g->asked) || is_early(g))
         return false;
     atomic_store(&g->asked, number);

@@ -1,5 +1,5 @@
-/* What an interrupt (TERM, INT, HUP) does to a command, and the files of its
- * own that it takes away in every case. */
+/* What an interrupt (TERM, INT, HUP, QUIT, PIPE) does to a command, and the
+ * files of its own that it takes away in every case. */
 #ifndef FS_CLI_GUARD_H
 #define FS_CLI_GUARD_H
 
@@ -23,8 +23,13 @@ const atomic_bool *cli_guard_stop_flag(const cli *c);
 int cli_guard_asked(const cli *c);
 /* Interrupts stay held back until somebody takes them. */
 void cli_guard_stop(cli *c);
-/* The interrupts that our parent did not tell us to ignore (nohup). */
+/* The interrupts that our parent did not tell us to ignore (nohup). The PIPE of
+ * a write of our own comes to the thread that writes, as long as that holds it
+ * back: the write fails, and is told at the end (main.c). */
 void cli_guard_interrupts(sigset_t *out);
+/* May the first of these leave it to the command how to end? The others say
+ * that nobody waits for it. */
+bool cli_guard_asks(int number);
 /* In a child: signals as they were before the first start. */
 void cli_guard_leave(const cli *c);
 /* "interrupted by signal 2 (SIGINT)" */

@@ -253,12 +253,15 @@ static fs_status add_late(cli *c, fs_status status)
 }
 
 /* The end of what went to stdout: a full disk there is a fault. What a buffer
- * could not be rid of earlier fails again here, and says why. */
+ * could not be rid of earlier fails again here, and says why. A reader that has
+ * left (head) knows. */
 static fs_status end_output(fs_status status)
 {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
+    if (errno == EPIPE)
+        return FS_FAULT;
     fs_warn("standard output: %s",
             errno ? strerror(errno) : "not all of it was written");
     return FS_FAULT;
