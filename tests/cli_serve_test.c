@@ -225,6 +225,10 @@ static void test_bad_bodies(int port)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         test_refused(port, all[i].status, "", all[i].body, all[i].says);
     test_refused(port, 413, "", body, "at most 4, the batch of the plan");
+    test_refused(port, 415, "Content-Encoding: gzip\r\n", body,
+                 "Content-Encoding: gzip is not understood");
+    test_refused(port, 413, "Content-Encoding: Identity\r\n", body,
+                 "at most 4");
     free(body);
     body = ids_body(0, 1);
     test_refused(port, 400, "Content-Type: application/octet-stream\r\n", body,
@@ -251,6 +255,10 @@ static void test_routes(int port)
     a = http_get(port, "/v1/infer");
     tap_ok(a.status == 405 && strstr(a.head, "Allow: POST"),
            "another method is 405");
+    free(a.body);
+    a = http_ask(port, "BREW", "/v1/infer", "", "", 0);
+    tap_ok(a.status == 405 && strstr(a.body, "\"error\""),
+           "one that there is not too");
     free(a.body);
 }
 

@@ -46,7 +46,7 @@ typedef struct exchange {
     struct MHD_Connection *connection;
     char *body;
     size_t n, room;
-    bool raw, too_large;
+    bool raw, encoded, too_large;
     bool unasked; /* no route takes its body, which is thrown away */
     int64_t began_ns;
     enum { ARRIVES, WAITS, DONE } state;
@@ -174,6 +174,12 @@ static bool speaks_raw(const char *type)
     return type && strncasecmp(type, raw, sizeof raw - 1) == 0;
 }
 
+/* Compressed, say: what arrives is taken as it is. */
+static bool is_encoded(const char *coding)
+{
+    return coding && *coding && strcasecmp(coding, "identity") != 0;
+}
+
 static int64_t most_bytes(const exchange *x)
 {
     return cli_body_most_bytes(x->http->served, x->raw);
@@ -205,6 +211,8 @@ static exchange *begin_exchange(cli_http *http,
         .http = http,
         .connection = connection,
         .raw = speaks_raw(header_of(connection, MHD_HTTP_HEADER_CONTENT_TYPE)),
+        .encoded =
+            is_encoded(header_of(connection, MHD_HTTP_HEADER_CONTENT_ENCODING)),
         .began_ns = fs_now_ns()};
     x->request.ctx = x;
     atomic_fetch_add(&http->active, 1);
@@ -243,15 +251,15 @@ static bool make_room(exchange *x, size_t bytes)
     return true;
 }
 
-/* What is too large is read on, and thrown away, so that the client comes to
- * read why. */
+/* What is too large or encoded is read on, and thrown away, so that the client
+ * comes to read why. */
 static enum MHD_Result take_part(exchange *x, const char *data, size_t *size)
 {
     if (1e-9 * (double)(fs_now_ns() - x->began_ns) > x->http->patience_s)
         return MHD_NO;
     if (x->n + *size > (size_t)most_bytes(x))
         x->too_large = true;
-    if (!x->too_large && !x->unasked) {
+    if (!x->too_large && !x->unasked && !x->encoded) {
         if (!make_room(x, *size))
             return MHD_NO;
         memcpy(x->body + x->n, data, *size);
@@ -269,6 +277,12 @@ static enum MHD_Result ask(exchange *x)
     cli_complaint wrong;
     if (x->too_large)
         return refuse_length(x);
+    if (x->encoded)
+        return send_error(
+            x->connection, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, NULL,
+            "Content-Encoding: %.100s is not understood: send the body as it "
+            "is",
+            header_of(x->connection, MHD_HTTP_HEADER_CONTENT_ENCODING));
     if (!batches)
         return send_later(x->connection, 1, "the server starts");
     if (cli_body_read(x->http->served, x->body ? x->body : "", x->n, x->raw,
