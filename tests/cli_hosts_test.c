@@ -82,6 +82,66 @@ static void test_slurm(void)
     unsetenv("SLURM_JOB_NODELIST");
 }
 
+/* mpirun deals three ranks to one slot then. */
+static void test_slurm_tasks(void)
+{
+    static const struct {
+        const char *tasks;
+        int64_t room; /* 0: nothing is told */
+    } all[] = {{"1", 1},     {"1(x2)", 2}, {"3", 0},
+               {"1(x3)", 0}, {"1,2", 0},   {"1(x2", 0}};
+    char text[80];
+    setenv("SLURM_JOB_NODELIST", here, 1);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        setenv("SLURM_TASKS_PER_NODE", all[i].tasks, 1);
+        const cli_answer *a = cli(RUN "--json --dry-run");
+        snprintf(text, sizeof text, "allocation has %d task%s (SLURM",
+                 (int)all[i].room, all[i].room == 1 ? "" : "s");
+        tap_ok(all[i].room ? says(a, 0, text) && strstr(a->err, "--ntasks=3")
+                           : a->status == 0 && !strstr(a->err, "allocation"),
+               "SLURM_TASKS_PER_NODE=%s: %s", all[i].tasks,
+               all[i].room ? "ranks that share are told" : "nothing to tell");
+    }
+    unsetenv("SLURM_TASKS_PER_NODE");
+    unsetenv("SLURM_JOB_NODELIST");
+}
+
+/* One that does not exist, as mpirun reads the allocation. */
+static void test_slurm_unreached(void)
+{
+    static const char *const of[] = {"SLURM_JOBID", "SLURM_JOB_ID",
+                                     "SLURM_NODELIST", "SLURM_JOB_NODELIST",
+                                     "SLURM_TASKS_PER_NODE"};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        setenv(of[i], i < 2 ? "7" : i < 4 ? "no-such-host" : "3", 1);
+    const char *text = "(SLURM_JOB_NODELIST=no-such-host, host no-such-host is "
+                       "not known here)";
+    tap_ok(says(cli(RUN "--json --dry-run"), 3, text),
+           "--dry-run names a host of an allocation that does not exist");
+    tap_ok(says(cli(RUN "--json"), 3, text), "and so does a run");
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        unsetenv(of[i]);
+}
+
+/* Of several hosts only ranks of the first come to what names no rank. */
+static void test_unnamed_failpoint(void)
+{
+    static const char *const says_so = "what names no rank (@RANK)";
+    setenv("FLOWSEARCH_FAILPOINT", "step:2=sleep1@1;step:3=sleep1", 1);
+    const cli_answer *a = cli(RUN "--hosts %s:3", here);
+    tap_ok(a->status == 0 && !strstr(a->err, says_so),
+           "a failpoint of no rank is of any where there is one host");
+    setenv("SLURM_JOB_NODELIST", "a,b", 1);
+    a = cli(RUN "");
+    tap_ok(strstr(a->err, says_so) && count(a->err, "FAILPOINT") == 1,
+           "of several hosts it is of the first one's, which is told");
+    setenv("FLOWSEARCH_FAILPOINT", "step:2=sleep1@1", 1);
+    a = cli(RUN "");
+    tap_ok(!strstr(a->err, says_so), "but not where all name theirs");
+    unsetenv("SLURM_JOB_NODELIST");
+    unsetenv("FLOWSEARCH_FAILPOINT");
+}
+
 /* ---- two hosts ---- */
 
 static char a_host[32], b_host[32];
@@ -300,6 +360,9 @@ int main(void)
     test_refused();
     test_here();
     test_slurm();
+    test_slurm_tasks();
+    test_slurm_unreached();
+    test_unnamed_failpoint();
     if (make_hosts()) {
         char agent[600];
         snprintf(agent, sizeof agent, "%s/tests/rsh_namespace.sh",

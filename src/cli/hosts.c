@@ -1,11 +1,14 @@
 #include "config.h"
 #include "cli/hosts.h"
 
+#include "base/clock.h"
 #include "base/file.h"
+#include "cli/ranks.h"
 #include "exec/exec.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -103,6 +106,79 @@ bool cli_on_hosts(const cli *c)
     return c->args.hosts || c->args.hostfile || getenv("SLURM_JOB_NODELIST");
 }
 
+const char *cli_hosts_allocated(const cli *c)
+{
+    return c->args.hosts || c->args.hostfile ? NULL
+                                             : getenv("SLURM_JOB_NODELIST");
+}
+
+const char *cli_hosts_allocation_text(cli *c)
+{
+    const char *list = cli_hosts_allocated(c), *name;
+    struct addrinfo *at;
+    fs_text text = {.arena = c->arena};
+    fs_text_add(&text, "the Slurm allocation (SLURM_JOB_NODELIST=%.300s", list);
+    char *rest = strchr(list, '[') ? NULL : fs_strdup(c->arena, list);
+    while ((name = strsep(&rest, ",")) != NULL) {
+        if (getaddrinfo(name, NULL, NULL, &at) == 0)
+            freeaddrinfo(at);
+        else
+            fs_text_add(&text, ", host %.64s is not known here", name);
+    }
+    fs_text_add(&text, ")");
+    return text.at;
+}
+
+/* "2(x3),1" is 7, as Slurm counts tasks of nodes; 0: it is no such text. */
+static int64_t count_tasks(const char *text)
+{
+    int64_t all = 0;
+    while (*text) {
+        long long each, nodes = 1;
+        int n = 0;
+        if (sscanf(text, "%lld%n", &each, &n) < 1 || each < 1 || each > 4096)
+            return 0;
+        text += n;
+        n = 0;
+        if (*text == '(' && (sscanf(text, "(x%lld)%n", &nodes, &n) < 1 ||
+                             n == 0 || nodes < 1 || nodes > 1 << 20))
+            return 0;
+        text += n;
+        all += each * nodes;
+        if (*text && *text++ != ',')
+            return 0;
+    }
+    return all;
+}
+
+/* mpirun deals the others to slots that have a rank already: well where a task
+ * has several cores, as one of a shell has. */
+static void tell_allocation(const cli *c, int32_t ranks)
+{
+    const char *tasks = getenv("SLURM_TASKS_PER_NODE");
+    const int64_t room =
+        cli_hosts_allocated(c) && tasks ? count_tasks(tasks) : 0;
+    if (room == 0 || room >= ranks || c->quiet || cli_am_rank())
+        return;
+    fs_warn("the Slurm allocation has %lld task%s (SLURM_TASKS_PER_NODE=%s), "
+            "the plan %d ranks: several share one (--ntasks=%d gives each its "
+            "own)",
+            (long long)room, room == 1 ? "" : "s", tasks, ranks, ranks);
+}
+
+bool cli_on_several_hosts(cli *c)
+{
+    host_list hosts;
+    const char *list = cli_hosts_allocated(c);
+    if (list)
+        return strpbrk(list, ",[") != NULL;
+    if (read_hosts(c, &hosts) != FS_OK) {
+        c->err = (fs_err){0}; /* said by cli_hosts_check */
+        return false;
+    }
+    return hosts.n > 1;
+}
+
 static bool is_this(const char *name)
 {
     char own[256] = "";
@@ -120,8 +196,10 @@ fs_status cli_hosts_check(cli *c, int32_t ranks)
         return fs_fail(&c->err, FS_INVALID,
                        "--hosts and --hostfile both say where ranks run; give "
                        "one");
-    if (!c->args.hosts && !c->args.hostfile)
+    if (!c->args.hosts && !c->args.hostfile) {
+        tell_allocation(c, ranks);
         return FS_OK;
+    }
     if (c->args.replan)
         return fs_fail(&c->err, FS_INVALID, "--replan is for one host");
     FS_TRY(read_hosts(c, &hosts));

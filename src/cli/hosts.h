@@ -10,8 +10,15 @@ enum { CLI_HOSTS_WORDS = 40 };
 
 /* Are ranks started elsewhere too? */
 bool cli_on_hosts(const cli *c);
+/* Are these, as far as one can tell, more than one? */
+bool cli_on_several_hosts(cli *c);
+/* Slurm's list of hosts, where that is what says them; else NULL. */
+const char *cli_hosts_allocated(const cli *c);
+/* Where that does: it, and hosts whose names nobody knows here, for messages.
+ */
+const char *cli_hosts_allocation_text(cli *c);
 /* FS_INVALID: --hosts or --hostfile say no hosts, too few for so many ranks, or
- * first another one than this. */
+ * first another one than this. An allocation of fewer tasks is told. */
 fs_status cli_hosts_check(cli *c, int32_t ranks);
 /* Their names, with commas; "" where mpirun alone knows them. */
 const char *cli_hosts_names(cli *c);

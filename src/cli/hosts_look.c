@@ -113,22 +113,25 @@ static int launch(cli *c, int32_t n, const char *const *words, const char *log)
     return child > 0 && WIFEXITED(raw) ? WEXITSTATUS(raw) : 127;
 }
 
-/* The first line that says something, of what mpirun said. */
+/* The first lines that say something, of what mpirun said. */
 static const char *first_words(cli *c, const char *log)
 {
+    enum { MOST = 300 };
     char line[512];
-    const char *found = "mpirun did not say why";
+    fs_text found = {.arena = c->arena};
     FILE *from = fopen(log, "r");
-    while (from && fgets(line, sizeof line, from)) {
+    fs_text_add(&found, "%s", "");
+    while (from && fgets(line, sizeof line, from) && found.n < MOST) {
         line[strcspn(line, "\n")] = '\0';
-        if (line[strspn(line, " -*")] == '\0')
-            continue;
-        found = fs_strdup(c->arena, line);
-        break;
+        const bool says = line[strspn(line, " -*")] != '\0';
+        if (!says && found.n > 0)
+            break;
+        if (says)
+            fs_text_add(&found, "%s%s", found.n > 0 ? " " : "", line);
     }
     if (from)
         fclose(from);
-    return found;
+    return found.n > 0 ? found.at : "mpirun did not say why";
 }
 
 /* Each host alone: which is the one that ranks do not start on? */
@@ -138,6 +141,10 @@ static fs_status find_unreached(cli *c, const char *log, const char *why)
     const cli_args said = c->args;
     fs_status status = FS_OK;
     const char *list = cli_hosts_names(c);
+    if (cli_hosts_allocated(c))
+        return fs_fail(&c->err, FS_FAULT,
+                       "mpirun does not start ranks on the hosts of %s: %s",
+                       cli_hosts_allocation_text(c), why);
     char *rest = fs_strdup(c->arena, list), *name;
     while (status == FS_OK && (name = strsep(&rest, ",")) != NULL && *name) {
         c->args.hosts = fs_printf(c->arena, "%s:1", name);

@@ -224,6 +224,11 @@ static fs_status outcome(cli *c, int raw, int32_t n)
             c, dead < 0 ? "a rank" : fs_printf(c->arena, "rank %d", dead),
             code - 128);
     }
+    if (n > 1 && cli_hosts_allocated(c))
+        return fs_fail(&c->err, FS_FAULT,
+                       "mpirun did not run the ranks to their end on the hosts "
+                       "of %s: status %d (--dry-run looks at them)",
+                       cli_hosts_allocation_text(c), code);
     return fs_fail(&c->err, FS_FAULT,
                    "%s did not run the ranks to their end: status %d (its "
                    "message stands above)",

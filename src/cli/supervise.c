@@ -2,6 +2,7 @@
 #include "cli/supervise.h"
 
 #include "base/clock.h"
+#include "cli/hosts.h"
 #include "cli/outputs.h"
 #include "cli/ranks.h"
 #include "cli/replan.h"
@@ -399,6 +400,17 @@ static fs_status check_supervised(cli *c)
                    again ? "--max-restarts" : "--replan", c->command);
 }
 
+/* Ranks of other hosts do not see at once what has fired. */
+static void tell_unnamed(cli *c, const exec_failpoints *said)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < said->n; i++)
+        n += said->list[i].rank < 0;
+    if (n > 0 && !c->quiet && !cli_am_rank() && cli_on_several_hosts(c))
+        fs_warn("FLOWSEARCH_FAILPOINT: what names no rank (@RANK) comes on a "
+                "rank of this host, the first one, only");
+}
+
 /* Ranks that go on may be fewer. */
 fs_status cli_check_faults(cli *c, int32_t ranks, int64_t steps)
 {
@@ -407,6 +419,7 @@ fs_status cli_check_faults(cli *c, int32_t ranks, int64_t steps)
     FS_TRY(check_supervised(c));
     FS_TRY(
         exec_failpoints_read(getenv("FLOWSEARCH_FAILPOINT"), &c->err, &said));
+    tell_unnamed(c, &said);
     return getenv("FS_RANKS_OF") ? FS_OK
                                  : exec_failpoints_check(&said, &run, &c->err);
 }
