@@ -72,6 +72,7 @@ static void shape_compute(exec_rank *rank, exec_task *t)
     const ir_node *node = &rank->graph->nodes.at[t->task->node];
     const ir_nd_sig *sig = &rank->plan->strategy->sig[t->task->node];
     t->call.node = node;
+    t->call.alike = exec_wants_alike(rank->graph);
     t->call.n_in = node->n_in;
     t->call.n_out = node->n_out;
     for (int32_t i = 0; i < node->n_in; i++)

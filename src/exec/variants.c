@@ -22,13 +22,18 @@ static asked ask(const hw_device *figures, const exec_probe_piece *piece,
     return a;
 }
 
+static bool is_alike(const kernel_call *call, const kernel *k)
+{
+    return !call->alike || !k->by_place;
+}
+
 static bool is_candidate(const kernel_call *call, const char *name)
 {
     int32_t n;
     const kernel *const *all = kernel_candidates(call, &n);
     for (int32_t i = 0; i < n; i++)
         if (strcmp(all[i]->variant, name) == 0)
-            return true;
+            return is_alike(call, all[i]);
     return false;
 }
 
@@ -85,7 +90,8 @@ static const char *fastest_of_bucket(const asked *a)
     int32_t n, pay = 0;
     const kernel *const *all = kernel_candidates(a->call, &n);
     for (int32_t i = 0; i < n - 1; i++) {
-        if (all[i]->pays && !all[i]->pays(a->call))
+        if (!is_alike(a->call, all[i]) ||
+            (all[i]->pays && !all[i]->pays(a->call)))
             continue;
         pay++;
         const double own_s = in_bucket_s(a, all[i]->variant);
@@ -134,6 +140,7 @@ const char *exec_variant_of(const hw_device *figures,
     void *state;
     fs_err none = {0};
     exec_piece_call(piece, &call);
+    call.alike = exec_wants_alike(piece->graph);
     kernel_candidates(&call, &n);
     if (n < 2 ||
         exec_choose_kernel(figures, piece, &call, &none, &k, &state) != FS_OK)

@@ -6,6 +6,13 @@
 #include "exec/calibrate.h"
 #include "kernels/kernel.h"
 
+/* Inference: an answer has the same bits whatever batch it comes in, and
+ * wherever it stands there. */
+static inline bool exec_wants_alike(const ir_graph *graph)
+{
+    return graph->loss < 0;
+}
+
 /* kernel_choose of "auto", but for what figures (NULL: none) say of the piece:
  * of its form, or else of forms of as much work. */
 fs_status exec_choose_kernel(const hw_device *figures,

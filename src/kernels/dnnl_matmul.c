@@ -75,13 +75,16 @@ static fs_status weight_grad_prepare(const kernel_call *shapes, fs_err *err,
     return prepare(&p, err, state);
 }
 
+/* Rows that fill no tile of its own are summed in another order (AVX2). */
 const kernel kernel_dnnl_matmul = {.variant = "dnnl",
+                                   .by_place = true,
                                    .prepare = matmul_prepare,
                                    .run = kernel_dnnl_run,
                                    .release = kernel_dnnl_release,
                                    .workspace = kernel_dnnl_workspace,
                                    .packing = kernel_dnnl_packing};
 const kernel kernel_dnnl_weight_grad = {.variant = "dnnl",
+                                        .by_place = true,
                                         .prepare = weight_grad_prepare,
                                         .run = kernel_dnnl_run,
                                         .release = kernel_dnnl_release,

@@ -53,6 +53,18 @@ static fs_status prepare(const kernel *chosen, const kernel_call *shapes,
     return chosen->prepare ? chosen->prepare(shapes, err, state) : FS_OK;
 }
 
+/* Of "auto": is another one to be taken? */
+static bool is_passed_over(const kernel *const *row, int32_t n, int32_t i,
+                           const kernel_call *shapes)
+{
+    bool matters = false;
+    for (int32_t k = 0; k < n; k++)
+        matters |= row[k]->by_place;
+    if (matters && shapes->alike)
+        return row[i]->by_place;
+    return row[i]->pays && !row[i]->pays(shapes);
+}
+
 /* FS_NO: none of that name takes these shapes. */
 static fs_status choose_variant(const kernel_call *shapes, const char *variant,
                                 fs_err *err, const kernel **out, void **state)
@@ -68,7 +80,7 @@ static fs_status choose_variant(const kernel_call *shapes, const char *variant,
         any = true;
     }
     for (int32_t i = 0; i < n; i++) {
-        if (any ? row[i]->pays && !row[i]->pays(shapes)
+        if (any ? is_passed_over(row, n, i, shapes)
                 : strcmp(variant, row[i]->variant) != 0)
             continue;
         fs_status status = prepare(row[i], shapes, err, state);

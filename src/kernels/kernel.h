@@ -32,6 +32,9 @@ typedef struct kernel_call {
     void *workspace;     /* kernel_workspace bytes, 64-byte aligned */
     int64_t step;        /* 0-based; adam's bias correction */
     int32_t micro_batch; /* accumulate: 0 starts the sum */
+    bool alike;          /* equal rows want equal bits, wherever they stand: of
+                            the variants of "auto" those are taken that give
+                            them */
     /* What who runs it has to do meanwhile; touches nothing of the call. NULL:
      * nothing. */
     void (*rest)(void *ctx);
@@ -65,6 +68,7 @@ typedef struct kernel {
     /* Of a prepared kernel; see kernel_workspace. NULL: none. */
     int64_t (*workspace)(const void *state);
     int64_t (*packing)(const void *state); /* see kernel_packing */
+    bool by_place; /* the bits of a row hang on which one it is */
     bool keeps; /* what stands in its outputs before is part of the result */
     bool rests; /* calls kernel_rest often by itself, and would not gain by
                    being cut */

@@ -23,7 +23,11 @@ static bool is_float(const kernel_call *call)
 static fs_status prepare(const kernel_call *shapes, read_call *read,
                          fs_err *err, void **state)
 {
+    int n;
+    const kernel_tiles *all = kernel_tiles_list(&n);
     const kernel_tiles *tiles = kernel_tiles_find();
+    if (!tiles && shapes->alike)
+        tiles = &all[n - 1]; /* runs anywhere */
     if (!is_float(shapes) || !tiles)
         return FS_NO;
     const kernel_matmul p = read(shapes);
