@@ -326,6 +326,41 @@ static void test_named(void)
     unsetenv("FS_STALL_S");
 }
 
+/* Two seconds after the ranks have come, done to the other host. */
+static void lost(const char *does, const char *what)
+{
+    char words[900], text[160];
+    snprintf(words, sizeof words,
+             "(for i in $(seq 300); do [ $(wc -l <\"$D/lost.csv\") -gt 3 ] && "
+             "break; sleep .1; done 2>/dev/null; %s) >/dev/null 2>&1 &",
+             does);
+    setenv("HOST_B", b_host, 1);
+    setenv("FS_STALL_S", "3", 1);
+    shell("rm -f \"$D/lost.csv\"");
+    shell(words);
+    snprintf(words, sizeof words,
+             "run \"$D/p.json\" --data synthetic --steps 10000000 --json "
+             "--scalars \"$D/lost.csv\" --hosts %s:1,%s:2",
+             a_host, b_host);
+    const cli_answer *a = on_a(words);
+    snprintf(text, sizeof text, "nothing is heard of rank 1 on host %s",
+             b_host);
+    tap_ok(says(a, 3, text) &&
+               strcmp(text_at(fault_at(a, 0), "host"), b_host) == 0,
+           "%s: its ranks are not heard of, which is told", what);
+    if (a->status != 3)
+        cli_show(a);
+    unsetenv("FS_STALL_S");
+    shell("ip -n $HOST_B link set $HOST_B up; kill -9 $(ip netns pids "
+          "$HOST_B) 2>/dev/null");
+}
+
+static void test_lost(void)
+{
+    lost("ip -n $HOST_B link set $HOST_B down", "a link that is pulled");
+    lost("kill -STOP $(ip netns pids $HOST_B)", "a host that stands still");
+}
+
 static void once(const char *failpoint)
 {
     const cli_answer *a = fails(failpoint, "--max-restarts 3");
@@ -375,6 +410,7 @@ int main(void)
         test_slow_link();
         test_named();
         test_once();
+        test_lost();
     } else {
         tap_skip("network namespaces cannot be made here", "two hosts");
     }

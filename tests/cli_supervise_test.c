@@ -453,6 +453,27 @@ static void test_terminated(void)
            "mpirun that is killed is no rank's fault");
 }
 
+/* It tells nobody how the rank ended, and has to be killed itself. */
+static void test_launcher_stopped(void)
+{
+    pid_t ranks[MOST_RANKS];
+    char rank[16];
+    pid_t child = start(NEVER_ENDS "--db \"$D/test.db\"");
+    tap_ok(wait_working("p2.json", 2, ranks), "two ranks run");
+    for (int i = 0; i < 10; i++)
+        nap();
+    snprintf(rank, sizeof rank, "%d", (int)ranks[0]);
+    setenv("RANK", rank, 1);
+    shell("kill -STOP $(cut -d' ' -f4 /proc/$RANK/stat)"); /* its parent */
+    kill(ranks[1], SIGKILL);
+    const cli_answer *a = finish(child);
+    tap_ok(says(a, 3, "rank 1 is gone") &&
+               json_integer_value(json_object_get(fault_at(a, 0), "rank")) == 1,
+           "a rank that is killed while mpirun is stopped is named");
+    if (a->status != 3)
+        cli_show(a);
+}
+
 /* Another file in its place once some rows of scalars are there, long before
  * the rank is killed. */
 static const cli_answer *changed(const char *file, const char *to,
@@ -725,6 +746,7 @@ int main(void)
         test_straggler_alone();
         test_short_stop();
         test_terminated();
+        test_launcher_stopped();
         test_changed_plan();
         test_changed_inputs();
         test_weights_of_a_folder();

@@ -130,14 +130,22 @@ typedef struct look {
     bool moved, excused, dead;
 } look;
 
+/* Of another host, and for longer than a letter may take: its host, its relay
+ * or the way there is gone. */
+static bool is_unheard(const cli_watched *at)
+{
+    return at->unheard_s > most_look_s;
+}
+
 /* A rank that waits for the disk or in a debugger, or that others keep from its
  * core, does not hang. (One that waits for others goes on looking.) */
 static bool is_excused(char process, int64_t ticks, const exec_record *r,
                        const cli_watched *was)
 {
-    return process == 'D' || process == 't' ||
-           (process == 'R' && ticks == was->cpu_ticks &&
-            r->heartbeat_ns == was->heartbeat_ns);
+    return !is_unheard(was) &&
+           (process == 'D' || process == 't' ||
+            (process == 'R' && ticks == was->cpu_ticks &&
+             r->heartbeat_ns == was->heartbeat_ns));
 }
 
 static void look_at(cli_watch *w, int32_t rank, double passed_s, look *all)
@@ -149,6 +157,10 @@ static void look_at(cli_watch *w, int32_t rank, double passed_s, look *all)
         return;
     const char process = read_process(r, &ticks);
     at->seen = true;
+    at->unheard_s = r->away && r->heard_ns == at->heard_ns
+                        ? at->unheard_s + passed_s
+                        : 0;
+    at->heard_ns = r->heard_ns;
     all->excused |= is_excused(process, ticks, r, at);
     all->moved |= r->moved_ns != at->moved_ns || r->state != at->state;
     at->still_s =
@@ -285,7 +297,9 @@ static void note_found(cli_watch *w, int32_t rank)
     if (w->fault.found_ns > 0)
         return;
     w->fault.found_ns = now_ns;
-    w->fault.after_s = rank < 0 ? w->quiet_s : since_moved(w, rank, now_ns);
+    /* Clocks of two hosts are compared to within what a letter takes. */
+    w->fault.after_s =
+        rank < 0 ? w->quiet_s : fmax(0, since_moved(w, rank, now_ns));
 }
 
 static void set_fault(cli_watch *w, exec_fault kind, int32_t rank,
@@ -332,6 +346,16 @@ static int32_t find_stopped(const cli_watch *w)
 {
     for (int32_t r = 0; r < w->records.n; r++)
         if (w->ranks[r].stopped_s > 0)
+            return r;
+    return -1;
+}
+
+/* While others were: nobody knows what it does. */
+static int32_t find_unheard(const cli_watch *w)
+{
+    for (int32_t r = 0; r < w->records.n; r++)
+        if (is_unheard(&w->ranks[r]) &&
+            w->ranks[r].unheard_s > 0.5 * w->quiet_s)
             return r;
     return -1;
 }
@@ -395,6 +419,17 @@ static void judge_hang(cli_watch *w)
                             "rank %d has not come: no progress for %.1f s, the "
                             "others wait for it",
                             missing, w->quiet_s));
+        return;
+    }
+    const int32_t unheard = find_unheard(w);
+    if (unheard >= 0) {
+        set_fault(w, EXEC_HANG, unheard,
+                  fs_printf(arena,
+                            "nothing is heard of %s, nor is there progress, "
+                            "for %.1f s (is its host gone, or the way there?):"
+                            " last%s",
+                            name_of(w, unheard), w->quiet_s,
+                            where(w, unheard, &w->waits.at[unheard])));
         return;
     }
     int32_t rank = find_still(w);
@@ -591,7 +626,14 @@ void cli_watch_judge(cli_watch *w, int raw)
     if (w->fault.kind != EXEC_NO_FAULT)
         return;
     if (WIFSIGNALED(raw) && w->records.n > 1) { /* a rank's comes as a status */
-        judge_launcher(w, number);
+        if (w->fault.rank < 0)
+            judge_launcher(w, number);
+        else
+            set_fault(w, EXEC_CRASH, w->fault.rank,
+                      fs_printf(w->arena,
+                                "%s is gone%s, and mpirun did not say how",
+                                name_of(w, w->fault.rank),
+                                at_step(w, w->fault.rank)));
         return;
     }
     const int32_t failed = find_failed(w);

@@ -12,7 +12,9 @@ typedef struct cli_watched {
     bool seen;    /* alive, once */
     int32_t state;
     int64_t moved_ns, heartbeat_ns, cpu_ticks;
+    int64_t heard_ns;
     double still_s, stopped_s; /* no sign of life; stopped */
+    double unheard_s; /* its relay says nothing: what is known of it is old */
 } cli_watched;
 
 /* What was found. */

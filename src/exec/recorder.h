@@ -94,6 +94,8 @@ typedef struct exec_record {
     int64_t begun_ns, arena_bytes;
     _Atomic int64_t saving_ns; /* since when a checkpoint is written; 0: none */
     _Alignas(64) exec_bell bell; /* where it sleeps */
+    int64_t heard_ns; /* of a rank that is away: when its relay was heard last,
+                         by the supervisor's clock */
     char cause[1024];
     exec_now now[EXEC_RECORD_STREAMS];
     exec_event ring[EXEC_RECORD_EVENTS];

@@ -316,6 +316,7 @@ static void take(exec_relay *relay, peer *from, const letter *head)
         from->ahead_ns = fs_now_ns() - head->sent_ns;
     from->known = true;
     memcpy(r, at, HEAD_BYTES);
+    r->heard_ns = fs_now_ns();
     memcpy(r->cause, at + HEAD_BYTES, CAUSE_BYTES);
     r->cause[CAUSE_BYTES - 1] = r->host[sizeof r->host - 1] = '\0';
     at += HEAD_BYTES + CAUSE_BYTES;
