@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static void test_arena(void)
@@ -299,6 +300,34 @@ static void test_no_room(void)
                    "file: a full disk is called so");
 }
 
+static void make_old(const char *dir, long seconds)
+{
+    const struct timespec at[2] = {{.tv_sec = time(NULL) - seconds},
+                                   {.tv_sec = time(NULL) - seconds}};
+    utimensat(AT_FDCWD, dir, at, 0);
+}
+
+/* Of two hours ago with a file, of now, and one that this process holds. */
+static void test_left(void)
+{
+    char held[FS_PATH_MAX], next[FS_PATH_MAX];
+    fs_err err = {0};
+    FS_ASSERT(mkdir("flowsearch.leftAA", 0700) == 0 &&
+              mkdir("flowsearch.leftBB", 0700) == 0);
+    fclose(fopen("flowsearch.leftAA/room", "wb"));
+    make_old("flowsearch.leftAA", 7200);
+    fs_scratch_open(&err, held);
+    make_old(held, 7200);
+    fs_scratch_open(&err, next);
+    tap_ok(access("flowsearch.leftAA", F_OK) != 0,
+           "scratch: what was left goes with the next");
+    tap_ok(access("flowsearch.leftBB", F_OK) == 0 && access(held, F_OK) == 0,
+           "scratch: not what is new or in use");
+    fs_scratch_remove(held);
+    fs_scratch_remove(next);
+    rmdir("flowsearch.leftBB");
+}
+
 static void test_scratch(void)
 {
     char dir[FS_PATH_MAX], other[FS_PATH_MAX], file[FS_PATH_MAX + 8];
@@ -317,6 +346,7 @@ static void test_scratch(void)
     fs_scratch_remove("");
     tap_ok(access(dir, F_OK) != 0 && access(other, F_OK) != 0,
            "scratch: removed with what is in it");
+    test_left();
     setenv("TMPDIR", "/nonexistent", 1);
     tap_ok(fs_scratch_open(&err, dir) == FS_FAULT && !dir[0] &&
                strstr(err.text, "/nonexistent"),

@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 static fs_status too_long(const char *path, fs_err *err)
@@ -191,22 +193,92 @@ static fs_status try_room(const char *dir, fs_err *err)
     return fs_output_close(&out, err);
 }
 
+#define SCRATCH_NAME "flowsearch."
+
+/* A folder of this process, as long as it lives, whatever ends it: -1 none. */
+static int held_dir = -1;
+
+/* -1: it is not there, or another process holds it. */
+static int hold(int root, const char *name)
+{
+    const int dir =
+        openat(root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir >= 0 && flock(dir, LOCK_EX | LOCK_NB) == 0)
+        return dir;
+    if (dir >= 0)
+        close(dir);
+    return -1;
+}
+
+static void let_go(int dir)
+{
+    struct stat at, held;
+    if (held_dir < 0 || fstat(dir, &at) != 0 || fstat(held_dir, &held) != 0 ||
+        at.st_ino != held.st_ino || at.st_dev != held.st_dev)
+        return;
+    close(held_dir);
+    held_dir = -1;
+}
+
+static void remove_files(int dir)
+{
+    DIR *all = fdopendir(dup(dir));
+    for (struct dirent *d; all && (d = readdir(all)) != NULL;)
+        if (d->d_name[0] != '.')
+            unlinkat(dir, d->d_name, 0);
+    if (all)
+        closedir(all);
+}
+
+/* One that has just made its folder may not hold it yet. */
+static bool may_be_left(int root, const char *name)
+{
+    enum { LEAST_S = 60 };
+    struct stat at;
+    return strncmp(name, SCRATCH_NAME, strlen(SCRATCH_NAME)) == 0 &&
+           strlen(name) == strlen(SCRATCH_NAME) + 6 &&
+           fstatat(root, name, &at, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISDIR(at.st_mode) && at.st_uid == geteuid() &&
+           (at.st_mode & 0777) == 0700 && time(NULL) - at.st_mtime > LEAST_S;
+}
+
+/* By processes that were killed. */
+static void remove_left(const char *in)
+{
+    DIR *root = opendir(in);
+    for (struct dirent *d; root && (d = readdir(root)) != NULL;) {
+        const int dir = may_be_left(dirfd(root), d->d_name)
+                            ? hold(dirfd(root), d->d_name)
+                            : -1;
+        if (dir < 0)
+            continue;
+        remove_files(dir);
+        unlinkat(dirfd(root), d->d_name, AT_REMOVEDIR);
+        close(dir);
+    }
+    if (root)
+        closedir(root);
+}
+
 fs_status fs_scratch_open(fs_err *err, char dir[FS_PATH_MAX])
 {
     const char *root = getenv("TMPDIR");
     if (!root || !root[0])
         root = "/tmp";
-    int n = snprintf(dir, FS_PATH_MAX, "%s/flowsearch.XXXXXX", root);
+    int n = snprintf(dir, FS_PATH_MAX, "%s/" SCRATCH_NAME "XXXXXX", root);
     if (n < 0 || n >= FS_PATH_MAX) {
         dir[0] = '\0';
         return too_long(root, err);
     }
+    remove_left(root);
     if (!mkdtemp(dir)) {
         dir[0] = '\0';
         return fs_fail(err, FS_FAULT,
                        "temporary files cannot be written in %s: %s", root,
                        strerror(errno));
     }
+    if (held_dir < 0)
+        held_dir = hold(AT_FDCWD, dir);
     fs_err why = {0};
     if (try_room(dir, &why) == FS_OK)
         return FS_OK;
@@ -219,11 +291,11 @@ void fs_scratch_remove(const char *dir)
 {
     if (!dir[0])
         return;
-    DIR *all = opendir(dir);
-    for (struct dirent *d; all && (d = readdir(all)) != NULL;)
-        if (d->d_name[0] != '.')
-            unlinkat(dirfd(all), d->d_name, 0);
-    if (all)
-        closedir(all);
+    const int file = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file >= 0) {
+        remove_files(file);
+        let_go(file);
+        close(file);
+    }
     rmdir(dir);
 }

@@ -52,7 +52,9 @@ bool fs_same_file(const char *a, const char *b);
 
 /* A new folder that only this user may enter, in TMPDIR, else /tmp, with room
  * for a small file. fs_scratch_remove takes it away with the files in it, and
- * may be given "". */
+ * may be given "". One that was left by a process that was killed goes when the
+ * next is made, a minute later at the earliest: a process holds its first one
+ * by a lock (flock). */
 fs_status fs_scratch_open(fs_err *err, char dir[FS_PATH_MAX]);
 void fs_scratch_remove(const char *dir);
 
