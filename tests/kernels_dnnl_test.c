@@ -180,6 +180,67 @@ static void check_choice(void)
     printf("# %s\n", err.text);
 }
 
+static kernel_arg draw_matrix(int64_t rows, int64_t columns, fs_arena *arena)
+{
+    return (kernel_arg){.dtype = IR_F32,
+                        .shape = {2, {rows, columns}},
+                        .data = fs_new(arena, float, rows *columns)};
+}
+
+/* Rows that are all the same, by columns that are not. */
+static int64_t rows_that_differ(const int64_t size[3], uint64_t *seed,
+                                fs_err *err)
+{
+    const int64_t m = size[0], n = size[1], k = size[2];
+    const ir_node node = {.op = IR_OP_matmul, .name = "m", .n_in = 2};
+    fs_arena *arena = fs_arena_create();
+    kernel_call call = {
+        .node = &node,
+        .n_in = 2,
+        .n_out = 1,
+        .alike = true,
+        .in = {draw_matrix(m, k, arena), draw_matrix(k, n, arena)},
+        .out = {draw_matrix(m, n, arena)}};
+    float *a = call.in[0].data, *b = call.in[1].data, *c = call.out[0].data;
+    const kernel *chosen;
+    void *state = NULL;
+    int64_t differ = 0;
+    for (int64_t i = 0; i < k; i++)
+        a[i] = (float)fs_rand_unit(seed) - 0.5f;
+    for (int64_t i = k; i < m * k; i++)
+        a[i] = a[i - k];
+    for (int64_t i = 0; i < k * n; i++)
+        b[i] = (float)fs_rand_unit(seed) - 0.5f;
+    if (kernel_choose(&call, "auto", err, &chosen, &state) != FS_OK)
+        return -1;
+    call.workspace = interpret_workspace(chosen, state);
+    chosen->run(state, &call, err);
+    free(call.workspace);
+    if (chosen->release)
+        chosen->release(state);
+    for (int64_t i = 1; i < m; i++)
+        differ += memcmp(c, c + i * n, (size_t)n * sizeof *c) != 0;
+    fs_arena_destroy(arena);
+    return differ;
+}
+
+static void check_alike(uint64_t *seed)
+{
+    enum { CASES = 200 };
+    int64_t differ = 0;
+    fs_err err = {0};
+    for (int i = 0; i < CASES && err.status == FS_OK; i++) {
+        int64_t size[3];
+        for (int d = 0; d < 3; d++)
+            size[d] = 1 + (int64_t)fs_rand_below(seed, i % 4 ? 48 : 160);
+        differ += rows_that_differ(size, seed, &err);
+    }
+    tap_ok(differ == 0 && err.status == FS_OK,
+           "products of %d sizes: the bits of a row do not hang on which one "
+           "it is (%lld do)",
+           CASES, (long long)differ);
+}
+
 int main(void)
 {
     uint64_t seed = tap_seed(20240302);
@@ -191,5 +252,6 @@ int main(void)
             check_variant((ir_op_kind)op, row[i]->variant, &seed);
     }
     check_choice();
+    check_alike(&seed);
     return tap_done();
 }

@@ -142,10 +142,9 @@ static bool is_unheard(const cli_watched *at)
 static bool is_excused(char process, int64_t ticks, const exec_record *r,
                        const cli_watched *was)
 {
-    return !is_unheard(was) &&
-           (process == 'D' || process == 't' ||
-            (process == 'R' && ticks == was->cpu_ticks &&
-             r->heartbeat_ns == was->heartbeat_ns));
+    return !is_unheard(was) && (process == 'D' || process == 't' ||
+                                (process == 'R' && ticks == was->cpu_ticks &&
+                                 r->heartbeat_ns == was->heartbeat_ns));
 }
 
 static void look_at(cli_watch *w, int32_t rank, double passed_s, look *all)
@@ -157,9 +156,8 @@ static void look_at(cli_watch *w, int32_t rank, double passed_s, look *all)
         return;
     const char process = read_process(r, &ticks);
     at->seen = true;
-    at->unheard_s = r->away && r->heard_ns == at->heard_ns
-                        ? at->unheard_s + passed_s
-                        : 0;
+    at->unheard_s =
+        r->away && r->heard_ns == at->heard_ns ? at->unheard_s + passed_s : 0;
     at->heard_ns = r->heard_ns;
     all->excused |= is_excused(process, ticks, r, at);
     all->moved |= r->moved_ns != at->moved_ns || r->state != at->state;
