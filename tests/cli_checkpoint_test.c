@@ -330,6 +330,76 @@ static void test_seed(void)
            "another seed is told");
 }
 
+/* CRC-32C, bit by bit. */
+static uint32_t sum_of(const char *text)
+{
+    uint32_t crc = ~0u;
+    for (; *text; text++) {
+        crc ^= (unsigned char)*text;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78u : 0);
+    }
+    return ~crc;
+}
+
+/* As before manifests kept the optimizer. */
+static bool forget_optimizer(const char *name)
+{
+    char path[700], seal[16];
+    snprintf(path, sizeof path, "%s/%s/manifest.json", cli_scratch, name);
+    json_t *root = json_load_file(path, 0, NULL);
+    json_t *manifest = json_object_get(root, "manifest");
+    const bool had = json_object_del(manifest, "optimizer") == 0;
+    char *text = json_dumps(manifest, JSON_COMPACT | JSON_SORT_KEYS);
+    snprintf(seal, sizeof seal, "%08x", text ? sum_of(text) : 0);
+    json_object_set_new(root, "seal", json_string(seal));
+    json_dump_file(root, path, JSON_COMPACT);
+    json_decref(root);
+    free(text);
+    return had;
+}
+
+static cli_answer *go_on(const char *plan, int steps, const char *how)
+{
+    return cli("run $D/%s.json %s --steps %d --checkpoint $D/go --resume %s",
+               plan, data, steps, how);
+}
+
+/* What an optimizer does with gradients hangs on its values. */
+static void test_tuned(void)
+{
+    const char *const told = "was trained with";
+    in_scratch("rm -rf go && cp -r made go");
+    cli_answer *a = go_on("a", 8, "--lr 0.002 --beta1 0.8");
+    const char *at = strstr(a->err, told);
+    tap_ok(a->status == 0 && at &&
+               strstr(at, "--lr 0.001, --beta1 0.9, this run has --lr 0.002, "
+                          "--beta1 0.8: ") &&
+               strchr(at, '\n') == a->err + strlen(a->err) - 1,
+           "other values of the optimizer are told, in one line");
+    a = go_on("a", 9, "--lr 0.002 --beta1 0.8");
+    tap_ok(a->status == 0 && !strstr(a->err, told),
+           "the same values as the checkpoint's are not");
+    a = go_on("a", 10, "");
+    tap_ok(a->status == 0 && strstr(a->err, "this run has --lr 0.001, --beta1"),
+           "the plan's own are, where the checkpoint's were others");
+    in_scratch("rm -rf go && cp -r made go");
+    make_plan("adam", 2, "--dp 2 --optimizer adam");
+    a = go_on("adam", 8, "");
+    tap_ok(a->status == 0 &&
+               strstr(a->err, "--optimizer adamw, --weight-decay 0.01, this "
+                              "run has --optimizer adam, --weight-decay 0: "),
+           "another optimizer of the same states is told");
+    if (!strstr(a->err, told))
+        printf("# %s\n", a->err);
+    in_scratch("rm -rf go && cp -r made go");
+    tap_ok(forget_optimizer("go/step-7"), "a manifest that keeps no optimizer");
+    a = go_on("a", 8, "--lr 0.002");
+    tap_ok(a->status == 0 && !strstr(a->err, told) &&
+               strstr(a->out, "resumed from") && strstr(a->out, "go/step-7"),
+           "is gone on with, and nothing is said of values");
+}
+
 /* What is there, or said, and is not taken. */
 static void test_left_out(void)
 {
@@ -467,6 +537,7 @@ int main(void)
         test_drawn_damage(seed + (unsigned long long)i);
     test_none();
     test_seed();
+    test_tuned();
     test_left_out();
     test_scalars();
     test_launch();

@@ -235,15 +235,16 @@ static json_t *digest_json(uint64_t digest)
 
 static json_t *manifest_json(int64_t step, const exec_about *about)
 {
-    return json_pack("{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:i, s:[], "
-                     "s:{}}",
+    return json_pack("{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:i, "
+                     "s:[], s:{}}",
                      "format", "flowsearch checkpoint", "version", 1, "step",
                      (json_int_t)step, "batch", (json_int_t)about->batch,
                      "seed", digest_json(about->seed), "data_digest",
                      digest_json(about->data_digest), "model_digest",
                      digest_json(about->model_digest), "plan_digest",
                      digest_json(about->plan_digest), "kernels",
-                     digest_json(about->kernels_digest), "ranks", about->ranks,
+                     digest_json(about->kernels_digest), "optimizer",
+                     exec_tuned_json(&about->tuned), "ranks", about->ranks,
                      "files", "variables");
 }
 

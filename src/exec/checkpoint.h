@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "exec/failpoint.h"
 #include "exec/saving.h"
+#include "exec/tuned.h"
 #include "ir/sbp.h"
 
 #include <jansson.h>
@@ -43,7 +44,8 @@ typedef struct exec_checkpoint {
     int64_t batch;
     uint64_t seed, data_digest, model_digest, plan_digest;
     uint64_t kernels_digest; /* 0: it does not say */
-    int32_t ranks;           /* 0: no checkpoint, files of weights */
+    exec_tuned tuned;
+    int32_t ranks; /* 0: no checkpoint, files of weights */
     int32_t n;
     exec_kept *variables;
     fs_map by_name;
@@ -71,6 +73,7 @@ typedef struct exec_about {
     int64_t batch;
     uint64_t seed, data_digest, model_digest, plan_digest;
     uint64_t kernels_digest; /* exec_kernels_digest */
+    exec_tuned tuned;
     int32_t ranks;
 } exec_about;
 /* On rank 0, before ranks write: makes the folder, takes away what died jobs

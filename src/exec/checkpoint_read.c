@@ -182,6 +182,7 @@ static fs_status read_manifest(exec_checkpoint *c, const json_t *m,
     c->model_digest = read_hex(m, "model_digest");
     c->plan_digest = read_hex(m, "plan_digest");
     c->kernels_digest = read_hex(m, "kernels");
+    c->tuned = exec_tuned_read(json_object_get(m, "optimizer"), arena);
     if (losses) {
         c->losses_file = "losses.f64";
         c->losses_crc = (uint32_t)read_hex(m, "losses");

@@ -17,7 +17,7 @@ src_exec_libfs_exec_a_SOURCES = src/exec/exec.c src/exec/exec.h \
   src/exec/variables.c src/exec/layouts.c src/exec/variants.c src/exec/variants.h \
   src/exec/run.c src/exec/interleave.h src/exec/losses.c src/exec/outputs.c src/exec/stop.c \
   src/exec/shard.c src/exec/shard.h src/exec/safetensors.c src/exec/safetensors.h \
-  src/exec/checkpoint.c src/exec/checkpoint.h src/exec/checkpoint_read.c \
+  src/exec/checkpoint.c src/exec/checkpoint.h src/exec/checkpoint_read.c src/exec/tuned.c src/exec/tuned.h \
   src/exec/saver.c src/exec/saver.h src/exec/saving.h src/exec/restore.c src/exec/weights.c src/exec/weights.h \
   src/exec/measure.c src/exec/alone.c src/exec/alone.h src/exec/probe.c src/exec/probe.h src/exec/calibrate.h src/exec/probe_turn.c src/exec/probe_firing.c \
   src/exec/probe_graphs.c src/exec/probe_points.c src/exec/cuda.c src/exec/cuda_abi.h

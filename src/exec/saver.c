@@ -538,12 +538,14 @@ fs_status exec_saver_open(exec_rank *rank, uint64_t data_digest, fs_err *err,
     s->last = rank->first_step + rank->options->steps;
     s->lock = -1;
     s->points = exec_world_failpoints(rank->world);
-    s->about = (exec_about){.batch = rank->plan->strategy->batch,
-                            .seed = rank->options->seed,
-                            .data_digest = data_digest,
-                            .model_digest = rank->graph->digest,
-                            .plan_digest = rank->plan->digest,
-                            .ranks = rank->world->size};
+    s->about =
+        (exec_about){.batch = rank->plan->strategy->batch,
+                     .seed = rank->options->seed,
+                     .data_digest = data_digest,
+                     .model_digest = rank->graph->digest,
+                     .plan_digest = rank->plan->digest,
+                     .tuned = exec_tuned_of(rank->graph, rank->options->tuning),
+                     .ranks = rank->world->size};
     if (rank->world->rank == 0)
         s->about.kernels_digest = exec_rank_kernels_digest(rank);
     s->arena = fs_arena_create();

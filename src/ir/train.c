@@ -165,6 +165,46 @@ void ir_update_values(const ir_train_options *o, double f[IR_MAX_REAL])
         put_value(&f[n++], o->epsilon);
 }
 
+/* IR_OPTIMIZER_COUNT: the node is no update of a variable. */
+static ir_optimizer optimizer_of(const ir_node *node)
+{
+    int32_t k = 0;
+    while (k < IR_OPTIMIZER_COUNT && optimizers[k].op != node->op)
+        k++;
+    return k == IR_ADAM && node->i[0] ? IR_ADAMW : (ir_optimizer)k;
+}
+
+static void read_values(ir_train_options *o, const double f[IR_MAX_REAL])
+{
+    const int uses = optimizers[o->optimizer].uses;
+    int n = 2;
+    o->lr = f[0];
+    o->weight_decay = f[1];
+    o->momentum = uses & IR_USES_MU ? f[n++] : NAN;
+    o->beta1 = uses & IR_USES_BETAS ? f[n++] : NAN;
+    o->beta2 = uses & IR_USES_BETAS ? f[n++] : NAN;
+    o->epsilon = uses & IR_USES_EPSILON ? f[n++] : NAN;
+}
+
+bool ir_update_options(const ir_graph *graph, const ir_train_options *said,
+                       ir_train_options *out)
+{
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        const ir_optimizer optimizer = optimizer_of(node);
+        double f[IR_MAX_REAL];
+        if (optimizer == IR_OPTIMIZER_COUNT)
+            continue;
+        memcpy(f, node->f, sizeof f);
+        if (said)
+            ir_update_values(said, f);
+        *out = (ir_train_options){.optimizer = optimizer};
+        read_values(out, f);
+        return true; /* all have the same */
+    }
+    return false;
+}
+
 /* An update node without its inputs. */
 static ir_node update_node(const ir_train_options *o, ir_op_kind op)
 {

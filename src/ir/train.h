@@ -58,6 +58,11 @@ int32_t ir_sum_squares(ir_graph *graph, int32_t x);
 /* What the optimizer's update ops take from `o`, into their f[]; a NAN leaves
  * what stands there. */
 void ir_update_values(const ir_train_options *o, double f[IR_MAX_REAL]);
+/* The other way: which optimizer updates the graph's variables, and the values
+ * of its nodes where `said` (NULL: nothing) has none in their place; NAN for
+ * what it does not use. False: nothing is updated. */
+bool ir_update_options(const ir_graph *graph, const ir_train_options *said,
+                       ir_train_options *out);
 
 /* Appends backward and update nodes to `graph` (its loss set; inputs and
  * parameters in place). Every IR_PARAM that the loss depends on gets: per
