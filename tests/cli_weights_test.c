@@ -52,6 +52,33 @@ static void refuse_run(const char *weights, const char *wanted)
     refuse(words, wanted);
 }
 
+/* Of a folder of checkpoints, what is one by its name alone. */
+static void test_passed_over(double next)
+{
+    static const char *const told[] = {"keep/step-99/manifest.json",
+                                       "; the checkpoint before it is taken"};
+    cli("--version >/dev/null; cp -r $D/made $D/keep; mkdir $D/keep/step-99; "
+        "true --db");
+    cli_answer *a = cli("export %s --to safetensors --weights $D/keep -o "
+                        "$D/k.safetensors",
+                        net);
+    tap_ok(
+        a->status == 0 && strstr(a->err, told[0]) && strstr(a->err, told[1]),
+        "export: a checkpoint that is none is told, the one before it taken");
+    if (a->status != 0)
+        printf("# %s\n", a->err);
+    tap_near(loss_of("tp", "--weights $D/k.safetensors"), next, 1e-6,
+             "its values are those of the one before");
+    a = cli("run $D/dp.json %s --steps 1 --json --weights $D/keep", data);
+    const char *first = strstr(a->err, told[1]);
+    tap_ok(a->status == 0 && strstr(a->err, told[0]) && first &&
+               !strstr(first + 1, told[1]),
+           "run tells it likewise, once");
+    cli("--version >/dev/null; mkdir -p $D/none/step-3 $D/none/step-9; "
+        "true --db");
+    refuse_run("$D/none", "none: no checkpoint is whole (");
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_weights");
@@ -83,6 +110,7 @@ int main(void)
     make("plan $D/m.onnx --cluster local --ranks 1 --batch 4 -o $D/onnx.json");
     tap_near(loss_of("onnx", ""), next, 1e-6, "and as ONNX");
     make("export $D/m.onnx --to safetensors -o $D/o.safetensors");
+    test_passed_over(next);
 
     cli("--version >/dev/null; head -c 100 $D/w.safetensors "
         ">$D/cut.safetensors; true --db");

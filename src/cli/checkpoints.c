@@ -103,6 +103,8 @@ static fs_status open_weights(cli *c, const ir_graph *graph,
     int32_t unused;
     const char *first;
     FS_TRY(exec_weights_open(c->args.weights, c->arena, &c->err, out));
+    for (int32_t i = 0; i < out->n_passed && !c->quiet; i++)
+        fs_warn("%s; the checkpoint before it is taken", out->passed[i]);
     FS_TRY(exec_weights_check(out, graph, &c->err, &unused, &first));
     if (unused > 0 && out->ranks == 0 && !c->quiet && !cli_am_rank())
         fs_warn("%s: %d tensor%s of it %s no variable of the network's ('%s')",

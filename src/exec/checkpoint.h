@@ -49,6 +49,8 @@ typedef struct exec_checkpoint {
     int32_t n;
     exec_kept *variables;
     fs_map by_name;
+    int32_t n_passed; /* newer ones that are damaged, and what is wrong */
+    const char *const *passed;
     const char *losses_file; /* NULL: none */
     uint32_t losses_crc;
 } exec_checkpoint;

@@ -112,12 +112,32 @@ static fs_status open_checkpoint(const char *path, fs_arena *arena, fs_err *err,
     return exec_checkpoint_read(slash ? dir : ".", step, arena, err, out);
 }
 
+/* Of a folder of checkpoints the newest that is whole, as a run goes on from.
+ */
+static fs_status open_newest(const char *dir, const int64_t *steps, int32_t n,
+                             fs_arena *arena, fs_err *err, exec_checkpoint *out)
+{
+    const char **passed = fs_new(arena, const char *, n);
+    for (int32_t i = 0; i < n; i++) {
+        fs_err why = {0};
+        if (exec_checkpoint_read(dir, steps[i], arena, &why, out) == FS_OK) {
+            out->n_passed = i;
+            out->passed = passed;
+            return FS_OK;
+        }
+        passed[i] = fs_strdup(arena, why.text);
+    }
+    return fs_fail(err, FS_INVALID, "%s: no checkpoint is whole (%.800s)", dir,
+                   passed[0]);
+}
+
 fs_status exec_weights_open(const char *path, fs_arena *arena, fs_err *err,
                             exec_checkpoint *out)
 {
     exec_checkpoint c = {.path = path, .by_name = {.arena = arena}};
     struct stat there;
     int64_t *steps;
+    int32_t n;
     fs_status status;
     if (stat(path, &there) != 0)
         return fs_fail(err, FS_INVALID, "%s: %s", path, strerror(errno));
@@ -125,8 +145,8 @@ fs_status exec_weights_open(const char *path, fs_arena *arena, fs_err *err,
         status = open_file(path, arena, err, &c);
     else if (access(fs_printf(arena, "%s/manifest.json", path), F_OK) == 0)
         status = open_checkpoint(path, arena, err, &c);
-    else if (exec_checkpoints_list(path, arena, &steps) > 0)
-        status = exec_checkpoint_read(path, steps[0], arena, err, &c);
+    else if ((n = exec_checkpoints_list(path, arena, &steps)) > 0)
+        status = open_newest(path, steps, n, arena, err, &c);
     else
         status = open_folder(path, arena, err, &c);
     c.said = path;

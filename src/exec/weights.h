@@ -1,13 +1,14 @@
 /* Values of a network's variables, from wherever they were saved: a checkpoint
- * (or a folder of them: its newest), a safetensors file, a folder of such. All
- * are read as checkpoints are: variables as pieces in files. */
+ * (or a folder of them: its newest that is whole), a safetensors file, a folder
+ * of such. All are read as checkpoints are: variables as pieces in files. */
 #ifndef FS_EXEC_WEIGHTS_H
 #define FS_EXEC_WEIGHTS_H
 
 #include "exec/checkpoint.h"
 #include "ir/graph.h"
 
-/* FS_INVALID: it is none of these, or damaged. */
+/* FS_INVALID: it is none of these, or damaged. What it passed over in a folder
+ * of checkpoints, out->passed has. */
 fs_status exec_weights_open(const char *path, fs_arena *arena, fs_err *err,
                             exec_checkpoint *out);
 /* How many variables are none of the graph's; *first names one. */
