@@ -146,7 +146,12 @@ static void test_refusals(void)
     fclose(file);
     refused("--data \"$D/bad.csv\"", "bad.csv:3: column 3 (c): 'x'");
     refused("--data \"$D/no.csv\"", "no.csv");
+    refused("--data \"$D/images\",", "images,': a name is missing");
+    refused("--data ,\"$D/labels\"", "labels': a name is missing");
     refused(TABLE "--shuffle=x", "--shuffle wants a whole number, not 'x'");
+    refused(TABLE "--shuffle x", "'x' is a second one beside '");
+    refused(TABLE "--shuffle x", "--shuffle takes a whole number as its seed");
+    refused(TABLE "other.json", "run wants one PLAN: 'other.json' is a second");
     refused(TABLE "--augment flip", "--augment is for images");
     refused("--data synthetic --shuffle", "--shuffle has no effect");
     refused("--data \"$D/images\",\"$D/labels\"",
@@ -157,6 +162,27 @@ static void test_refusals(void)
         cases[1].model);
     refused("--data \"$D/images\",\"$D/labels\" --trace \"$D/labels\"",
             "destroy it");
+}
+
+static int count(const char *text, const char *what)
+{
+    int n = 0;
+    for (; (text = strstr(text, what)) != NULL; text++)
+        n++;
+    return n;
+}
+
+/* Of the table that a run ends with: the first loss and the last. */
+static void test_loss_rows(void)
+{
+    const cli_answer *a = cli("run \"$D/t.json\" " TABLE "--steps 1");
+    tap_ok(a->status == 0 && count(a->out, "loss, step 1 ") == 1 &&
+               count(a->out, "loss, step") == 1,
+           "of one step its loss is told once");
+    a = cli("run \"$D/t.json\" " TABLE "--steps 2");
+    tap_ok(a->status == 0 && count(a->out, "loss, step 1 ") == 1 &&
+               count(a->out, "loss, step 2 ") == 1,
+           "of two that of each");
 }
 
 /* The disk of a run may be made slow, for benches. */
@@ -213,6 +239,7 @@ int main(void)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         test_same_losses(i);
     test_options();
+    test_loss_rows();
     test_slow_disk();
     test_resumed();
     test_refusals();

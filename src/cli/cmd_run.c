@@ -361,7 +361,8 @@ static void final_table(cli *c, const cli_plan *p, const cli_outcome *o,
                most(r->process_bytes, o->ranks));
     if (!p->model.origin.infer) {
         loss_row(&t, o, 0);
-        loss_row(&t, o, o->steps - 1);
+        if (o->steps > 1)
+            loss_row(&t, o, o->steps - 1);
     }
     cli_outcome_tell_skipped(c, o, &t);
     report_table_cell(&t, "throughput");

@@ -297,12 +297,22 @@ static fs_status take_files(const exec_opening *o, const idx_file *f, int32_t n,
     return FS_OK;
 }
 
+/* "im,", ",lab" */
+static bool lacks_name(const char *spec)
+{
+    return spec[0] == ',' || strstr(spec, ",,") || exec_ends_with(spec, ",");
+}
+
 fs_status exec_open_idx(const exec_opening *o, fs_err *err, exec_data *out)
 {
     const char *comma = strchr(o->spec, ',');
     const size_t first = comma ? (size_t)(comma - o->spec) : strlen(o->spec);
     idx_file f[2];
     exec_samples samples = {.n_fields = comma ? 2 : 1};
+    if (lacks_name(o->spec))
+        return fs_fail(err, FS_INVALID,
+                       "--data '%s': a name is missing (IMAGES,LABELS)",
+                       o->spec);
     FS_TRY(exec_check_options(
         o, EXEC_SHUFFLES | EXEC_AUGMENTS | EXEC_NORMALIZES, err));
     FS_TRY(open_file(fs_strndup(o->arena, o->spec, first), err, &f[0]));
