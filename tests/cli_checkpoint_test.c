@@ -287,6 +287,20 @@ static void refuse(const char *words, const char *wanted)
         printf("# status %d: %s\n", a->status, a->err);
 }
 
+/* Where all are damaged: which has one before it. */
+static void test_before(const char *words, int wanted)
+{
+    const cli_answer *a = cli("%s", words);
+    int lines = 0;
+    for (const char *at = a->err;
+         (at = strstr(at, "; the checkpoint before it is taken\n")); at++)
+        lines++;
+    tap_equal_int(
+        lines, wanted,
+        "the one before is taken where there is one: %d of %d damaged", wanted,
+        wanted + 1);
+}
+
 static void test_refusals(void)
 {
     char words[1200];
@@ -314,8 +328,10 @@ static void test_refusals(void)
     snprintf(words, sizeof words,
              "run $D/a.json %s --steps 20 --checkpoint $D/go --resume", data);
     refuse(words, "no checkpoint is whole");
+    test_before(words, 1);
     in_scratch("rm -rf go && mkdir -p go/step-99");
     refuse(words, "no checkpoint is whole");
+    test_before(words, 0);
     tap_ok(!is_there("x"), "what was refused has made no folder");
 }
 

@@ -211,6 +211,15 @@ static void warn_of_change(const exec_rank *rank, const exec_checkpoint *c,
                 c->path, had, has);
 }
 
+/* Of a single one the run's last message says all. */
+static void warn_of_damage(const exec_rank *rank, const fs_err *why,
+                           bool has_before, bool is_first)
+{
+    if (rank->world->rank == 0 && (has_before || !is_first))
+        fs_warn("%s%s", why->text,
+                has_before ? "; the checkpoint before it is taken" : "");
+}
+
 fs_status exec_rank_restore(exec_rank *rank, const exec_saving *saving,
                             uint64_t data_digest, fs_err *err)
 {
@@ -239,8 +248,7 @@ fs_status exec_rank_restore(exec_rank *rank, const exec_saving *saving,
         rank->earlier = NULL;
         if (status == FS_NO)
             return fs_fail(err, FS_INVALID, "%s", why.text);
-        if (rank->world->rank == 0)
-            fs_warn("%s; the checkpoint before it is taken", why.text);
+        warn_of_damage(rank, &why, i + 1 < n, first.status == FS_OK);
         first = first.status == FS_OK ? why : first;
     }
     if (first.status != FS_OK)
