@@ -475,6 +475,24 @@ static void test_scalars(void)
            "its rows are the steps, each once, with their losses");
 }
 
+/* What --resume is to go on with may be no table: a file of the user's. */
+static void test_no_scalars(void)
+{
+    char words[1000], kept[64];
+    snprintf(words, sizeof words,
+             "run $D/a.json %s --steps 9 --checkpoint $D/go --resume --scalars "
+             "$D/mine.txt",
+             data);
+    in_scratch(
+        "rm -rf go && cp -r made go && echo 'step,loss: mine' >mine.txt");
+    refuse(words, "mine.txt: it is there and no table of a run");
+    cli_slurp("mine.txt", kept, sizeof kept);
+    tap_equal_text(kept, "step,loss: mine\n", "the file stays as it is");
+    in_scratch(": >mine.txt");
+    cli_answer *a = cli("%s", words);
+    tap_ok(a->status == 0, "an empty file becomes one");
+}
+
 static void test_launch(void)
 {
     cli_answer *a = cli("run $D/a.json %s --steps 9 --dry-run --json", data);
@@ -556,6 +574,7 @@ int main(void)
     test_tuned();
     test_left_out();
     test_scalars();
+    test_no_scalars();
     test_launch();
     test_refusals();
     cli_end_scratch();

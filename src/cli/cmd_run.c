@@ -555,6 +555,7 @@ static fs_status check_files(cli *c, const cli_plan *p)
         FS_TRY(cli_check_writable(c, c->args.trace));
     if (c->args.scalars)
         FS_TRY(cli_check_writable(c, c->args.scalars));
+    FS_TRY(cli_progress_check(c));
     if (!dir)
         return FS_OK;
     if (stat(dir, &there) != 0)

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- the table ---- */
@@ -41,6 +42,27 @@ static char *rows_before(const char *path, int64_t first)
     if (old)
         fclose(old);
     return kept;
+}
+
+/* A table of another making, or none: its rows would be lost. */
+fs_status cli_progress_check(cli *c)
+{
+    const char *path = c->args.scalars;
+    struct stat there;
+    char line[64] = "";
+    if (!path || !c->args.resume || stat(path, &there) != 0 ||
+        !S_ISREG(there.st_mode) || there.st_size == 0)
+        return FS_OK;
+    FILE *old = fopen(path, "r");
+    const bool read = old && fgets(line, sizeof line, old);
+    if (old)
+        fclose(old);
+    if (read && strcmp(line, head) == 0)
+        return FS_OK;
+    return fs_fail(&c->err, FS_INVALID,
+                   "--scalars %s: it is there and no table of a run (its first "
+                   "line is not '%.*s'): --resume would write over it",
+                   path, (int)strcspn(head, "\n"), head);
 }
 
 static bool begin_table(cli_progress *p, int64_t first)

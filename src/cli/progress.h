@@ -21,6 +21,8 @@ typedef struct cli_progress {
  * --scalars asks. */
 void cli_progress_begin(const cli *c, const cli_plan *p, int64_t steps,
                         cli_progress *out);
+/* FS_INVALID: --resume, and the file of --scalars is no table of a run. */
+fs_status cli_progress_check(cli *c);
 /* Calls of exec_options; NULL where nobody wants them. */
 void cli_progress_ask(cli_progress *progress, exec_options *options);
 /* FS_FAULT: the table could not be written to its end. */
