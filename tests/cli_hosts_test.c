@@ -67,6 +67,28 @@ static void test_here(void)
     free(words);
 }
 
+/* Slots that no rank takes. */
+static void test_left_over(void)
+{
+    static const char *const left = "left over";
+    const cli_answer *a = cli(RUN "--dry-run --hosts %s:4", here);
+    tap_ok(a->status == 0 && count(a->err, left) == 1 &&
+               strstr(a->err, "--hosts: the hosts take 4 ranks, the plan has "
+                              "3: 1 slot is left over\n"),
+           "a slot that is left over is told");
+    if (!strstr(a->err, left))
+        cli_show(a);
+    char words[400];
+    snprintf(words, sizeof words, "echo '%s slots=5' >\"$D/h\"", here);
+    shell(words);
+    a = cli(RUN "--dry-run --hostfile \"$D/h\"");
+    tap_ok(a->status == 0 && strstr(a->err, ": 2 slots are left over\n"),
+           "and two of a file");
+    a = cli(RUN "--dry-run --hosts %s:3", here);
+    tap_ok(a->status == 0 && !strstr(a->err, left),
+           "but nothing where each has its rank");
+}
+
 /* A Slurm allocation: mpirun reads it by itself. */
 static void test_slurm(void)
 {
@@ -394,6 +416,7 @@ int main(void)
           ">\"$D/data/x.csv\"");
     test_refused();
     test_here();
+    test_left_over();
     test_slurm();
     test_slurm_tasks();
     test_slurm_unreached();

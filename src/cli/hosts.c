@@ -188,6 +188,17 @@ static bool is_this(const char *name)
            (n == m && n > 0 && strncmp(name, own, n) == 0);
 }
 
+static void tell_left_over(const cli *c, int64_t room, int32_t ranks)
+{
+    const int64_t left = room - ranks;
+    if (c->quiet || cli_am_rank())
+        return;
+    fs_warn("%s: the hosts take %lld ranks, the plan has %d: %lld slot%s left "
+            "over",
+            c->args.hosts ? "--hosts" : c->args.hostfile, (long long)room,
+            ranks, (long long)left, left == 1 ? " is" : "s are");
+}
+
 fs_status cli_hosts_check(cli *c, int32_t ranks)
 {
     host_list hosts;
@@ -210,12 +221,14 @@ fs_status cli_hosts_check(cli *c, int32_t ranks)
                        "%s: the hosts take %lld rank%s, the plan has %d",
                        c->args.hosts ? "--hosts" : c->args.hostfile,
                        (long long)room, room == 1 ? "" : "s", ranks);
-    if (is_this(hosts.at[0].name))
-        return FS_OK;
-    return fs_fail(&c->err, FS_INVALID,
-                   "%s: the first host, %s, is not this one: rank 0 hands back "
-                   "here what was trained",
-                   hosts.at[0].where, hosts.at[0].name);
+    if (!is_this(hosts.at[0].name))
+        return fs_fail(&c->err, FS_INVALID,
+                       "%s: the first host, %s, is not this one: rank 0 hands "
+                       "back here what was trained",
+                       hosts.at[0].where, hosts.at[0].name);
+    if (room > ranks)
+        tell_left_over(c, room, ranks);
+    return FS_OK;
 }
 
 const char *cli_hosts_names(cli *c)
