@@ -271,11 +271,42 @@ static void test_usage_golden(void)
            "usage is that of tests/golden/usage.txt (FS_GOLDEN=rewrite)");
 }
 
+/* With nothing to install, to configure or to compile. */
+static void test_quickstart(void)
+{
+    cli("--version >/dev/null; cd \"$D\" && mkdir -p quick/build quick/bin && "
+        "cp \"$S/quickstart\" quick && touch quick/configure "
+        "quick/build/config.status && chmod +x quick/configure && "
+        "echo 'echo install ok installed' >quick/bin/dpkg-query && "
+        "echo : >quick/bin/make && chmod +x quick/bin/* && "
+        "PATH=\"$PWD/quick/bin:$PATH\" quick/quickstart build >quick/said "
+        "2>&1; true --db");
+    static char said[4096], readme[8192];
+    char path[1024];
+    cli_slurp("quick/said", said, sizeof said);
+    const char *last = strstr(said, "the program is build/flowsearch\n");
+    tap_ok(last && !strchr(strchr(last, '\n') + 1, '\n'),
+           "quickstart build: its last line says where the program is");
+    if (!last)
+        printf("# %s\n", said);
+    snprintf(path, sizeof path, "%s/README.md", cli_env("FS_SRCDIR", "."));
+    FILE *file = fopen(path, "r");
+    if (file) {
+        readme[fread(readme, 1, sizeof readme - 1, file)] = '\0';
+        fclose(file);
+    }
+    const char *build = strstr(readme, "\n    ./quickstart build ");
+    const char *call = build ? strstr(build, "\n    build/flowsearch ") : NULL;
+    tap_ok(call && call < strstr(build, "\n\n"),
+           "and README's first commands call it there");
+}
+
 int main(void)
 {
     cli_begin_scratch("main");
     cli("calibrate"); /* once: `local` is then known */
     test_usage_golden();
+    test_quickstart();
     test_main_job();
     test_model();
     test_digest();
