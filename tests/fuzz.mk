@@ -13,7 +13,7 @@ fuzz_sources = $(src_base_libfs_base_a_SOURCES) $(src_ir_libfs_ir_a_SOURCES) \
   $(src_hw_libfs_hw_a_SOURCES) $(src_onnx_libfs_onnx_a_SOURCES) \
   $(src_plan_libfs_plan_a_SOURCES) \
   src/exec/safetensors.c src/exec/weights.c src/exec/checkpoint.c \
-  src/exec/checkpoint_read.c src/exec/piece.c src/exec/fold.c \
+  src/exec/checkpoint_read.c src/exec/tuned.c src/exec/piece.c src/exec/fold.c \
   src/exec/failpoint.c src/exec/recorder.c src/exec/bell.c \
   src/exec/parker.c src/cli/bodies.c
 fuzz_objects = $(patsubst %.c,fuzz/%.o,$(filter %.c,$(fuzz_sources)))
