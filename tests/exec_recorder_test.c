@@ -49,6 +49,7 @@ static void test_reading(void)
     refused("step:1=kill", "character 8: an action");
     refused("step:1=kill99", "';' or the end");
     refused("step:1=sleep", "a number");
+    refused("step:1=slow0", "a number, 1 at least");
     refused("step:1=enospc", "character 1: enospc and eio are faults of");
     refused("sync:1=eio;fire:1=eio", "character 12: enospc and eio are");
     refused("step:1=stop@", "a rank");

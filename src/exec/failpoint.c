@@ -96,8 +96,9 @@ static fs_status read_action(const char *all, const char **at, fs_err *err,
                       err);
     *at += kill9 ? 5 : n;
     if (actions[out->action].wants_number &&
-        !read_number(at, INT32_MAX, &out->argument))
-        return refuse(all, from, "a number is wanted behind it, as sleep500",
+        (!read_number(at, INT32_MAX, &out->argument) || out->argument == 0))
+        return refuse(all, from,
+                      "a number, 1 at least, is wanted behind it, as sleep500",
                       err);
     return FS_OK;
 }
