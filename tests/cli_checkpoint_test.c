@@ -409,6 +409,19 @@ static void test_tuned(void)
     if (!strstr(a->err, told))
         printf("# %s\n", a->err);
     in_scratch("rm -rf go && cp -r made go");
+    make_plan("clip", 2, "--dp 2 --clip-norm 1 --lr-schedule "
+                         "linear,warmup=2,steps=90");
+    a = go_on("clip", 8, "");
+    tap_ok(a->status == 0 &&
+               strstr(a->err, "no --lr-schedule, no --clip-norm, this run has "
+                              "--lr-schedule linear,steps=90,warmup=2, "
+                              "--clip-norm 1: "),
+           "another schedule and clipping are told");
+    if (!strstr(a->err, told))
+        printf("# %s\n", a->err);
+    a = go_on("clip", 9, "");
+    tap_ok(a->status == 0 && !strstr(a->err, told), "the same are not");
+    in_scratch("rm -rf go && cp -r made go");
     tap_ok(forget_optimizer("go/step-7"), "a manifest that keeps no optimizer");
     a = go_on("a", 8, "--lr 0.002");
     tap_ok(a->status == 0 && !strstr(a->err, told) &&

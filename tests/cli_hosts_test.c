@@ -383,6 +383,36 @@ static void test_lost(void)
     lost("kill -STOP $(ip netns pids $HOST_B)", "a host that stands still");
 }
 
+/* Relays that go while their ranks start, whose last word is that, then a rank
+ * here that stops: no reason to wait for as long as a start may take. */
+static void test_unrelayed(void)
+{
+    char words[600];
+    setenv("HOST_B", b_host, 1);
+    setenv("FS_STALL_S", "3", 1);
+    shell("relays() { for p in $(ip netns pids $HOST_B); do "
+          "q=$(cut -d' ' -f4 /proc/$p/stat); "
+          "[ \"$(cat /proc/$p/comm /proc/$q/comm | uniq)\" = flowsearch ] && "
+          "echo $p; done; }; (for i in $(seq 300); do [ \"$(relays)\" ] && "
+          "break; sleep .05; done; sleep .5; kill -9 $(relays)) "
+          ">/dev/null 2>&1 &");
+    snprintf(words, sizeof words,
+             "run \"$D/p.json\" --data synthetic --steps 10000000 --json "
+             "--hosts %s:1,%s:2",
+             a_host, b_host);
+    setenv("FLOWSEARCH_FAILPOINT",
+           "start:1=sleep2000@1;start:1=sleep2000@2;step:200=stop@0", 1);
+    const cli_answer *a = on_a(words);
+    unsetenv("FLOWSEARCH_FAILPOINT");
+    const json_t *fault = fault_at(a, 0);
+    tap_ok(says(a, 3, "rank 0 is stopped (SIGSTOP)"),
+           "a rank here that stops where others are not heard of is named");
+    const double found_s =
+        json_number_value(json_object_get(fault, "found_s"));
+    tap_ok(found_s > 0 && found_s < 12, "after %.1f s", found_s);
+    unsetenv("FS_STALL_S");
+}
+
 static void once(const char *failpoint)
 {
     const cli_answer *a = fails(failpoint, "--max-restarts 3");
@@ -434,6 +464,7 @@ int main(void)
         test_named();
         test_once();
         test_lost();
+        test_unrelayed();
     } else {
         tap_skip("network namespaces cannot be made here", "two hosts");
     }

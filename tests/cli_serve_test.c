@@ -382,14 +382,14 @@ static void test_clients(void)
 
 /* ---- queue, end, faults ---- */
 
-/* The first task of all takes three seconds: of 24 samples at once the three
+/* The first task for a request takes three seconds: of 24 samples at once the three
  * batches that may be away have 12 at most, and four wait. */
 static void test_full(void)
 {
     enum { N = 24 };
     static asking all[N];
     int port, right = 0, refused = 0, told = 0;
-    setenv("FLOWSEARCH_FAILPOINT", "step:1=sleep3000", 1);
+    setenv("FLOWSEARCH_FAILPOINT", "step:2=sleep3000", 1);
     pid_t child = serve("--queue 4 --linger-ms 100", &port);
     begin_asking(all, N, port, 1);
     end_asking(all, N, 200);
@@ -414,7 +414,7 @@ static void test_end(void)
     enum { N = 6 };
     static asking all[N];
     int port;
-    setenv("FLOWSEARCH_FAILPOINT", "step:1=sleep2000", 1);
+    setenv("FLOWSEARCH_FAILPOINT", "step:2=sleep2000", 1);
     pid_t child = serve("", &port);
     begin_asking(all, N, port, 2);
     for (int i = 0; i < 10; i++)
@@ -458,7 +458,7 @@ static void test_killed(void)
     char told[512];
     int port;
     make_plan("2 --dp 2");
-    setenv("FLOWSEARCH_FAILPOINT", "step:4=kill9@1", 1);
+    setenv("FLOWSEARCH_FAILPOINT", "step:5=kill9@1", 1);
     pid_t child = serve("", &port);
     int status = ask_until(port, 20, told);
     const cli_answer *a = finish(child);
@@ -485,7 +485,7 @@ static void test_idle(void)
     char told[512];
     int port;
     setenv("FS_STALL_S", "1", 1);
-    setenv("FLOWSEARCH_FAILPOINT", "step:3=hang@1", 1);
+    setenv("FLOWSEARCH_FAILPOINT", "step:4=hang@1", 1);
     pid_t child = serve("", &port);
     int good = asks_right(port, 0);
     for (int i = 0; i < 60; i++)

@@ -34,8 +34,30 @@ static void refused(const char *text, const char *why)
     printf("# %s\n", err.text);
 }
 
+/* Both ways, and through a node. */
+static void test_text(void)
+{
+    static const char *const texts[] = {"", "constant,warmup=5",
+                                        "linear,steps=10",
+                                        "cosine,steps=1000,warmup=100"};
+    fs_arena *arena = fs_arena_create();
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        ir_rate rate;
+        ir_node node = {.op = IR_OP_sgd};
+        fs_err err = {0};
+        if (ir_rate_parse(texts[i], &err, &rate) != FS_OK)
+            rate = (ir_rate){0};
+        ir_rate_set(&node, &rate);
+        rate = ir_rate_of(&node);
+        tap_equal_text(ir_rate_text(&rate, arena), texts[i],
+                       "written as it was read");
+    }
+    fs_arena_destroy(arena);
+}
+
 int main(void)
 {
+    test_text();
     is("", 7, 1);
     is("constant", 0, 1);
     is("constant,warmup=4", 0, 0.25);

@@ -28,7 +28,8 @@ struct cli_batches {
     cli_request *first, **last; /* the queue */
     int64_t waiting;            /* samples in it */
     int64_t departed, back;     /* batches since the ranks were started */
-    bool up, quitting;
+    bool up, warm; /* the first batch is back, which is nobody's */
+    bool quitting;
     const char *cause; /* ranks are gone: to be told to who is on the way */
     cli_serving state;
     cli_batches_counts counts;
@@ -64,6 +65,22 @@ static void copy_outputs(const cli_batches *b, int64_t batch, int64_t at,
                            (at + k) % each, each,
                            (char *)r->out[i] + k * t->bytes);
     }
+}
+
+/* Of ranks that have just come: what they make once, such as a kernel's code,
+ * they make for it, and no request waits for that. */
+static bool is_warming(const cli_batches *b)
+{
+    return b->departed == 1 && !b->warm;
+}
+
+static void take_back(cli_batches *b, int64_t number)
+{
+    (void)number;
+    pthread_mutex_lock(&b->lock);
+    b->back++;
+    b->warm = true;
+    pthread_mutex_unlock(&b->lock);
 }
 
 /* Each is its asker's again as soon as it is done. */
@@ -130,6 +147,7 @@ static void fall(cli_batches *b)
     cli_mailbox_clear(b->box);
     pthread_mutex_lock(&b->lock);
     b->departed = b->back = 0;
+    b->warm = false;
     b->counts.failed += failed;
     b->cause = NULL;
     pthread_cond_broadcast(&b->down);
@@ -163,7 +181,9 @@ static int64_t find_departure(const cli_batches *b)
 {
     const int64_t away = b->departed - b->back;
     int64_t samples;
-    if (!b->first || !b->up || away >= b->box->n_slots)
+    if (b->up && b->departed == 0)
+        return 0;
+    if (!b->first || !b->up || !b->warm || away >= b->box->n_slots)
         return INT64_MAX;
     if (count_fitting(b, &samples))
         return 0;
@@ -201,15 +221,12 @@ static void write_inputs(const cli_batches *b, int64_t number,
     }
 }
 
-/* With the lock, which it leaves while it copies. */
-static void depart(cli_batches *b)
+/* From the queue: those of the next batch. */
+static cli_request *take_fitting(cli_batches *b)
 {
-    const int64_t number = b->departed;
-    journey *of = &b->away[number % b->box->n_slots];
-    cli_request **end = &b->first;
+    cli_request *first = b->first, **end = &b->first;
     int64_t samples, n = 0;
     count_fitting(b, &samples);
-    of->first = b->first;
     for (; n < samples; end = &(*end)->next)
         n += (*end)->n;
     b->first = *end;
@@ -217,7 +234,15 @@ static void depart(cli_batches *b)
     if (!b->first)
         b->last = &b->first;
     b->waiting -= samples;
-    b->departed++;
+    return first;
+}
+
+/* With the lock, which it leaves while it copies. */
+static void depart(cli_batches *b)
+{
+    const int64_t number = b->departed++;
+    journey *of = &b->away[number % b->box->n_slots];
+    of->first = number > 0 ? take_fitting(b) : NULL;
     pthread_mutex_unlock(&b->lock);
     write_inputs(b, number, of->first);
     of->departed_ns = fs_now_ns();
@@ -234,8 +259,10 @@ static void serve_once(cli_batches *b)
         return;
     }
     if (b->back < b->departed && cli_mailbox_is_back(b->box, b->back)) {
+        void (*const answer)(cli_batches *, int64_t) =
+            is_warming(b) ? take_back : answer_batch;
         pthread_mutex_unlock(&b->lock);
-        answer_batch(b, b->back);
+        answer(b, b->back);
         pthread_mutex_lock(&b->lock);
         return;
     }
@@ -358,7 +385,7 @@ void cli_batches_count(cli_batches *b, cli_batches_counts *out)
     *out = b->counts;
     out->waiting = b->waiting;
     out->away = b->departed - b->back;
-    out->state = b->state == CLI_STARTS && b->up ? CLI_SERVES : b->state;
+    out->state = b->state == CLI_STARTS && b->warm ? CLI_SERVES : b->state;
     out->n_latency = (int32_t)(b->n_latencies < CLI_LATENCIES ? b->n_latencies
                                                               : CLI_LATENCIES);
     memcpy(out->latency_s, b->latencies, sizeof b->latencies);
@@ -374,13 +401,16 @@ double cli_batches_quantile(const cli_batches_counts *counts, double q)
     return n ? counts->latency_s[at < 0 ? 0 : at] : (double)NAN;
 }
 
-void cli_batches_up(cli_batches *b, const exec_records *records)
+bool cli_batches_up(cli_batches *b, const exec_records *records)
 {
     pthread_mutex_lock(&b->lock);
+    const bool warm = b->warm, news = !b->up;
     b->up = true;
     b->box->records = records;
     pthread_mutex_unlock(&b->lock);
-    cli_mailbox_ring(b->box);
+    if (news)
+        cli_mailbox_ring(b->box);
+    return warm;
 }
 
 void cli_batches_down(cli_batches *b, const char *cause, bool for_good)

@@ -1,7 +1,9 @@
 /* Requests become batches: they wait in a queue with a bound, and leave it in
  * their order. A batch departs when no request more fits into it, or, where the
  * first stage of the plan has nothing else to do, when its first request has
- * waited for the linger. While that stage is busy the next batch gathers. */
+ * waited for the linger. While that stage is busy the next batch gathers. The
+ * first batch of ranks that have come is nobody's: what they make once, such as
+ * a kernel's code, they make for it. */
 #ifndef FS_CLI_BATCHES_H
 #define FS_CLI_BATCHES_H
 
@@ -35,7 +37,7 @@ typedef enum cli_accepted {
 } cli_accepted;
 
 typedef enum cli_serving {
-    CLI_STARTS, /* ranks are not up: requests wait */
+    CLI_STARTS, /* ranks are not up, or not warm: requests wait */
     CLI_SERVES,
     CLI_ENDS, /* what is there is answered */
     CLI_FAILED
@@ -71,8 +73,9 @@ void cli_batches_count(cli_batches *batches, cli_batches_counts *out);
 /* The share q of the latencies that were counted is not above it. */
 double cli_batches_quantile(const cli_batches_counts *counts, double q);
 
-/* Ranks are at their steps, and wait for batches. */
-void cli_batches_up(cli_batches *batches, const exec_records *records);
+/* Ranks are at their steps, and wait for batches: they get one of zeroes first.
+ * Is it back? Until it is this is asked again. */
+bool cli_batches_up(cli_batches *batches, const exec_records *records);
 /* They are gone: requests on their way are done, with this cause. Those in the
  * queue wait for the ranks' coming up again; `for_good`: they are done too.
  * Returns when that is so. */

@@ -147,6 +147,8 @@ void cli_plan_close(cli_plan *p);
 fs_status cli_begin_plan(cli *c, const cli_plan *p);
 /* Keeps what the run is of, each once by digest; either may be NULL. */
 void cli_keep(cli *c, const cli_model *model, const hw_cluster *cluster);
+/* FS_INVALID: there is none, or a second one, which is named. */
+fs_status cli_check_one_plan(cli *c);
 /* For commands with one operand, a PLAN: opens it, begins the run with its
  * digests, calls body, closes it. */
 fs_status cli_with_plan(cli *c, fs_status (*body)(cli *c, const cli_plan *p));

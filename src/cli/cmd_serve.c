@@ -129,15 +129,17 @@ static bool idle(void *ctx)
 
 /* Also where one JSON object is all that goes to stdout: the port may have been
  * chosen here. */
-static void up(void *ctx, const exec_records *records)
+static bool up(void *ctx, const exec_records *records)
 {
     server *s = ctx;
-    cli_batches_up(s->batches, records);
+    if (!cli_batches_up(s->batches, records))
+        return false;
     cli_say(s->c, "serving %s on http://%s (batches of %lld)\n", s->served.name,
             s->address, (long long)s->served.batch);
     fflush(stdout);
     if (s->c->args.json)
         fs_warn("serving on http://%s", s->address);
+    return true;
 }
 
 static void down(void *ctx, const char *cause)

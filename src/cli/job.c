@@ -13,29 +13,12 @@
 
 /* ---- all of it ---- */
 
-/* The word behind --shuffle is its seed only when it is a number. */
-static fs_status check_plans(cli *c)
-{
-    const cli_args *a = &c->args;
-    const bool seedless = a->shuffle && !a->shuffle[0];
-    if (a->n_operands == 0)
-        return fs_fail(&c->err, FS_INVALID, "%s wants one PLAN", c->command);
-    if (a->n_operands == 1)
-        return FS_OK;
-    return fs_fail(&c->err, FS_INVALID,
-                   "%s wants one PLAN: '%s' is a second one beside '%s'%s",
-                   c->command, a->operands[1], a->operands[0],
-                   seedless ? " (--shuffle takes a whole number as its seed, "
-                              "and neither is one)"
-                            : "");
-}
-
 fs_status cli_job_run(cli *c, cli_job_fn *as_user, cli_job_fn *as_rank)
 {
     cli_plan p = {0};
     if (cli_am_rank())
         FS_TRY(cli_job_join(c));
-    FS_TRY(check_plans(c));
+    FS_TRY(cli_check_one_plan(c));
     const fs_status status = c->world ? as_rank(c, &p) : as_user(c, &p);
     cli_plan_close(&p);
     if (status == FS_FAULT)

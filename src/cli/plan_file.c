@@ -65,11 +65,27 @@ void cli_plan_close(cli_plan *p)
     cli_model_close(&p->model);
 }
 
+/* The word behind --shuffle is its seed only when it is a number. */
+fs_status cli_check_one_plan(cli *c)
+{
+    const cli_args *a = &c->args;
+    const bool seedless = a->shuffle && !a->shuffle[0];
+    if (a->n_operands == 0)
+        return fs_fail(&c->err, FS_INVALID, "%s wants one PLAN", c->command);
+    if (a->n_operands == 1)
+        return FS_OK;
+    return fs_fail(&c->err, FS_INVALID,
+                   "%s wants one PLAN: '%s' is a second one beside '%s'%s",
+                   c->command, a->operands[1], a->operands[0],
+                   seedless ? " (--shuffle takes a whole number as its seed, "
+                              "and neither is one)"
+                            : "");
+}
+
 fs_status cli_with_plan(cli *c, fs_status (*body)(cli *c, const cli_plan *p))
 {
-    if (c->args.n_operands != 1)
-        return fs_fail(&c->err, FS_INVALID, "%s wants one PLAN", c->command);
     cli_plan p;
+    FS_TRY(cli_check_one_plan(c));
     FS_TRY(cli_plan_open(c, c->args.operands[0], &p));
     c->args.seed = (int64_t)cli_seed(c, &p.model.origin); /* the one in use */
     fs_status status = cli_machine_tell(c, c->args.operands[0], p.cluster);

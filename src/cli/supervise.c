@@ -53,10 +53,8 @@ static bool look(void *ctx)
     supervisor *s = ctx;
     const bool well = cli_watch_look(&s->watch);
     tell_restart(s);
-    if (s->service && !s->up && cli_watch_runs(&s->watch)) {
-        s->up = true;
-        s->service->up(s->service->ctx, &s->watch.records);
-    }
+    if (s->service && !s->up && cli_watch_runs(&s->watch))
+        s->up = s->service->up(s->service->ctx, &s->watch.records);
     return well;
 }
 

@@ -11,8 +11,9 @@
 typedef struct cli_service {
     void *ctx;
     cli_watch_idle *idle; /* of its ranks, while they run */
-    /* All ranks are at their steps, and have these records. */
-    void (*up)(void *ctx, const exec_records *records);
+    /* All ranks are at their steps, and have these records. False: it is not
+     * ready for more yet, and wants to be asked again. */
+    bool (*up)(void *ctx, const exec_records *records);
     /* They have ended, of this; they may be started again. */
     void (*down)(void *ctx, const char *cause);
     /* Nobody is started again: the records go. */

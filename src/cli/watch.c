@@ -218,12 +218,27 @@ static bool is_saving(const cli_watch *w)
     return false;
 }
 
+/* All leave one barrier to run: of who is not heard of, the last word of its
+ * start may be older than that. */
+static bool all_run(const cli_watch *w)
+{
+    bool any = false;
+    for (int32_t r = 0; r < w->records.n; r++) {
+        if (!w->ranks[r].seen || is_unheard(&w->ranks[r]))
+            continue;
+        if (record_of(w, r)->state != EXEC_RUNNING)
+            return false;
+        any = true;
+    }
+    return any;
+}
+
 double cli_watch_limit(const cli_watch *w)
 {
     const double step_s =
         w->steps > 0 ? w->stepping_s / (double)w->steps : w->predicted_s;
     double limit = fmax(w->least_s, HANG_STEPS * step_s);
-    if (!all_in(w, EXEC_RUNNING, EXEC_RUNNING))
+    if (!all_run(w))
         limit = fmax(limit, start_s) + w->first_s;
     else if (w->steps == 0)
         limit += w->first_s;

@@ -203,7 +203,7 @@ static void warn_of_change(const exec_rank *rank, const exec_checkpoint *c,
         fs_warn("%s: was trained with --seed %" PRIu64 ", this run has %" PRIu64
                 ": what is drawn from here on is another",
                 c->path, c->seed, rank->options->seed);
-    const exec_tuned now = exec_tuned_of(rank->graph, rank->options->tuning);
+    const exec_tuned now = exec_tuned_of(rank->graph, rank->options->tuning, rank->arena);
     const char *had, *has;
     if (exec_tuned_differ(&c->tuned, &now, rank->arena, &had, &has))
         fs_warn("%s: was trained with %s, this run has %s: its updates from "

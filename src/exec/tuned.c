@@ -8,14 +8,17 @@
 static const char *const names[EXEC_TUNED_VALUES] = {
     "lr", "weight-decay", "momentum", "beta1", "beta2", "epsilon"};
 
-exec_tuned exec_tuned_of(const ir_graph *graph, const ir_train_options *said)
+exec_tuned exec_tuned_of(const ir_graph *graph, const ir_train_options *said,
+                         fs_arena *arena)
 {
     ir_train_options o;
     if (!ir_update_options(graph, said, &o))
         return (exec_tuned){0};
     return (exec_tuned){
         ir_optimizer_name(o.optimizer),
-        {o.lr, o.weight_decay, o.momentum, o.beta1, o.beta2, o.epsilon}};
+        {o.lr, o.weight_decay, o.momentum, o.beta1, o.beta2, o.epsilon},
+        ir_rate_text(&o.rate, arena),
+        said ? said->clip_norm : NAN};
 }
 
 static const char *key_of(int i, char room[32])
@@ -36,18 +39,32 @@ json_t *exec_tuned_json(const exec_tuned *tuned)
         if (!isnan(tuned->value[i]))
             json_object_set_new(json, key_of(i, key),
                                 json_real(tuned->value[i]));
+    json_object_set_new(json, "lr_schedule", json_string(tuned->schedule));
+    json_object_set_new(json, "clip_norm", json_real(tuned->clip_norm));
     return json;
+}
+
+static double read_number(const json_t *json, const char *key)
+{
+    const json_t *value = json_object_get(json, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static const char *read_text(const json_t *json, const char *key,
+                             fs_arena *arena)
+{
+    const char *text = json_string_value(json_object_get(json, key));
+    return text ? fs_strdup(arena, text) : NULL;
 }
 
 exec_tuned exec_tuned_read(const json_t *json, fs_arena *arena)
 {
-    const char *name = json_string_value(json_object_get(json, "name"));
-    exec_tuned out = {.optimizer = name ? fs_strdup(arena, name) : NULL};
     char key[32];
-    for (int i = 0; i < EXEC_TUNED_VALUES; i++) {
-        const json_t *value = json_object_get(json, key_of(i, key));
-        out.value[i] = json_is_number(value) ? json_number_value(value) : NAN;
-    }
+    exec_tuned out = {.optimizer = read_text(json, "name", arena),
+                      .schedule = read_text(json, "lr_schedule", arena),
+                      .clip_norm = read_number(json, "clip_norm")};
+    for (int i = 0; i < EXEC_TUNED_VALUES; i++)
+        out.value[i] = read_number(json, key_of(i, key));
     return out;
 }
 
@@ -68,6 +85,30 @@ static void add_value(fs_text *text, const char *name, double value,
     if (strcmp(word, beside) == 0)
         snprintf(word, sizeof word, "%.17g", value);
     add_word(text, name, word);
+}
+
+/* "" is without it. */
+static void add_option(fs_text *text, const char *name, const char *value)
+{
+    if (*value)
+        add_word(text, name, value);
+    else
+        fs_text_add(text, "%sno --%s", text->n ? ", " : "", name);
+}
+
+static const char *norm_text(double norm, fs_arena *arena)
+{
+    return norm > 0 ? fs_printf(arena, "%.9g", norm) : "";
+}
+
+/* Of one that is known of both. */
+static void compare_option(const char *name, const char *was, const char *is,
+                           fs_text *before, fs_text *now)
+{
+    if (strcmp(was, is) == 0)
+        return;
+    add_option(before, name, was);
+    add_option(now, name, is);
 }
 
 static bool is_same(double a, double b)
@@ -91,6 +132,12 @@ bool exec_tuned_differ(const exec_tuned *was, const exec_tuned *is,
         add_value(&before, names[i], was->value[i], is->value[i]);
         add_value(&now, names[i], is->value[i], was->value[i]);
     }
+    if (was->schedule && is->schedule)
+        compare_option("lr-schedule", was->schedule, is->schedule, &before,
+                       &now);
+    if (!isnan(was->clip_norm) && !isnan(is->clip_norm))
+        compare_option("clip-norm", norm_text(was->clip_norm, arena),
+                       norm_text(is->clip_norm, arena), &before, &now);
     *had = before.at;
     *has = now.at;
     return before.n > 0 && now.n > 0;

@@ -11,10 +11,15 @@ enum { EXEC_TUNED_VALUES = 6 };
 typedef struct exec_tuned {
     const char *optimizer;           /* NULL: none, or it is not known */
     double value[EXEC_TUNED_VALUES]; /* NAN: this optimizer has none */
+    const char *schedule; /* of the learning rate; "": constant; NULL: not
+                             known, as below NAN is */
+    double clip_norm;     /* 0: gradients are not clipped */
 } exec_tuned;
 
-/* Of a run of this graph; said: exec_options.tuning. */
-exec_tuned exec_tuned_of(const ir_graph *graph, const ir_train_options *said);
+/* Of a run of this graph; said: exec_options.tuning, which alone knows of
+ * clipping. */
+exec_tuned exec_tuned_of(const ir_graph *graph, const ir_train_options *said,
+                         fs_arena *arena);
 json_t *exec_tuned_json(const exec_tuned *tuned);
 /* NULL, or none: not known. */
 exec_tuned exec_tuned_read(const json_t *json, fs_arena *arena);

@@ -60,11 +60,29 @@ fs_status ir_rate_parse(const char *text, fs_err *err, ir_rate *out)
     return FS_OK;
 }
 
+const char *ir_rate_text(const ir_rate *rate, fs_arena *arena)
+{
+    fs_text text = {.arena = arena};
+    if (rate->kind == IR_RATE_CONSTANT && rate->warmup == 0)
+        return "";
+    fs_text_add(&text, "%s", kinds[rate->kind]);
+    if (rate->kind != IR_RATE_CONSTANT)
+        fs_text_add(&text, ",steps=%lld", (long long)rate->steps);
+    if (rate->warmup > 0)
+        fs_text_add(&text, ",warmup=%lld", (long long)rate->warmup);
+    return text.at;
+}
+
 void ir_rate_set(ir_node *node, const ir_rate *rate)
 {
     node->i[1] = rate->kind;
     node->i[2] = rate->warmup;
     node->i[3] = rate->steps;
+}
+
+ir_rate ir_rate_of(const ir_node *node)
+{
+    return (ir_rate){(ir_rate_kind)node->i[1], node->i[2], node->i[3]};
 }
 
 double ir_rate_factor(const ir_node *node, int64_t step)

@@ -22,7 +22,11 @@ typedef struct ir_rate {
 /* "constant", "linear,steps=1000", "cosine,steps=1000,warmup=100"; "" is
  * constant. FS_INVALID names what is wrong. */
 fs_status ir_rate_parse(const char *text, fs_err *err, ir_rate *out);
+/* As it is parsed; "" of a constant rate without a warm-up. */
+const char *ir_rate_text(const ir_rate *rate, fs_arena *arena);
+/* Into an update op's node, and out of it. */
 void ir_rate_set(ir_node *node, const ir_rate *rate);
+ir_rate ir_rate_of(const ir_node *node);
 /* `step`: taken before this one. */
 double ir_rate_factor(const ir_node *node, int64_t step);
 

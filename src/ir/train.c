@@ -198,7 +198,8 @@ bool ir_update_options(const ir_graph *graph, const ir_train_options *said,
         memcpy(f, node->f, sizeof f);
         if (said)
             ir_update_values(said, f);
-        *out = (ir_train_options){.optimizer = optimizer};
+        *out = (ir_train_options){.optimizer = optimizer,
+                                  .rate = ir_rate_of(node)};
         read_values(out, f);
         return true; /* all have the same */
     }

@@ -60,7 +60,7 @@ int32_t ir_sum_squares(ir_graph *graph, int32_t x);
 void ir_update_values(const ir_train_options *o, double f[IR_MAX_REAL]);
 /* The other way: which optimizer updates the graph's variables, and the values
  * of its nodes where `said` (NULL: nothing) has none in their place; NAN for
- * what it does not use. False: nothing is updated. */
+ * what it does not use; the graph's schedule. False: nothing is updated. */
 bool ir_update_options(const ir_graph *graph, const ir_train_options *said,
                        ir_train_options *out);
 
