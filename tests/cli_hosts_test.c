@@ -407,8 +407,7 @@ static void test_unrelayed(void)
     const json_t *fault = fault_at(a, 0);
     tap_ok(says(a, 3, "rank 0 is stopped (SIGSTOP)"),
            "a rank here that stops where others are not heard of is named");
-    const double found_s =
-        json_number_value(json_object_get(fault, "found_s"));
+    const double found_s = json_number_value(json_object_get(fault, "found_s"));
     tap_ok(found_s > 0 && found_s < 12, "after %.1f s", found_s);
     unsetenv("FS_STALL_S");
 }

@@ -28,7 +28,7 @@ struct cli_batches {
     cli_request *first, **last; /* the queue */
     int64_t waiting;            /* samples in it */
     int64_t departed, back;     /* batches since the ranks were started */
-    bool up, warm; /* the first batch is back, which is nobody's */
+    bool up, warm;              /* the first batch is back, which is nobody's */
     bool quitting;
     const char *cause; /* ranks are gone: to be told to who is on the way */
     cli_serving state;
