@@ -84,12 +84,13 @@ static int64_t workspace(const void *state)
 }
 
 /* Packing takes as long as a small product, or as one with few rows: these are
- * oneDNN's (measured with AVX2). */
+ * oneDNN's. */
 static bool is_large(const kernel_matmul *p)
 {
-    const int64_t few = 32, small = INT64_C(1) << 20;
-    return p->m >= few && p->n >= few && p->k >= few &&
-           p->m * p->n >= small / p->k;
+    const int64_t few = 32;
+    const kernel_tiles *tiles = kernel_tiles_find();
+    return tiles && p->m >= few && p->n >= few && p->k >= few &&
+           p->m * p->n > tiles->small / p->k;
 }
 
 #define PACKED(op, read)                                                       \

@@ -57,7 +57,8 @@ typedef struct kernel_tile_end {
 typedef struct kernel_tiles {
     const char *name; /* "avx2" */
     int rows, columns;
-    int64_t terms;      /* in a stretch at most */
+    int64_t small;      /* of no more terms in all (m n k) a product is faster
+                           by oneDNN, which packs none of such */
     bool (*runs)(void); /* on this processor? NULL: on any */
     /* With as many columns, or half as many where that is enough. */
     void (*tile)(int rows, int columns, int64_t terms, const float *a,
