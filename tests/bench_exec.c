@@ -31,7 +31,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { LAYERS = 4, TURNS = 9, STEPS = 5, SUMS = 1000, MICRO_BATCHES = 8 };
+enum { LAYERS = 4, TURNS = 9, SUMS = 1000, MICRO_BATCHES = 8 };
+enum { STEPS = 5, MOST_STEPS = 40 }; /* of a turn */
 
 typedef struct running {
     fs_arena *arena;
@@ -163,6 +164,14 @@ static double plan_seconds(const running *r, const product *p)
     return seconds / n;
 }
 
+/* Small products are soon done: as much work in a turn as of larger ones. */
+static int steps_of(const product *p)
+{
+    const int64_t usual = INT64_C(1) << 27, terms = p->m * p->n * p->k;
+    const int64_t steps = terms < usual ? STEPS * (usual / terms) : STEPS;
+    return (int)(steps < MOST_STEPS ? steps : MOST_STEPS);
+}
+
 static int compare(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -216,8 +225,9 @@ static void go_back(const bare *b)
  * mean of a call that is one. */
 static double bare_seconds(const bare *b)
 {
-    double took[STEPS];
-    for (int s = 0; s < STEPS; s++) {
+    const int steps = steps_of(&b->p);
+    double took[MOST_STEPS];
+    for (int s = 0; s < steps; s++) {
         int n = 0;
         took[s] = 0;
         for (int k = 0; k < LAYERS; k++) {
@@ -231,8 +241,8 @@ static double bare_seconds(const bare *b)
         took[s] /= n;
         go_back(b);
     }
-    qsort(took, STEPS, sizeof *took, compare);
-    return took[STEPS / 2];
+    qsort(took, (size_t)steps, sizeof *took, compare);
+    return took[steps / 2];
 }
 
 static bare open_bare(const product *p)
@@ -274,7 +284,7 @@ static void compare_products(const product *p)
     }
     lower(&r, x, 1);
     for (int k = 0; k < TURNS; k++) {
-        run(&r, STEPS, true);
+        run(&r, steps_of(p), true);
         plan_s[k] = plan_seconds(&r, p);
         bare_s[k] = bare_seconds(&b);
     }
