@@ -30,6 +30,9 @@ struct cli_batches {
     int64_t departed, back;     /* batches since the ranks were started */
     bool up, warm;              /* the first batch is back, which is nobody's */
     bool quitting;
+    int64_t back_ns;     /* when the last one was, */
+    int64_t coming;      /* samples that came within a linger since, */
+    double usual_coming; /* and of late */
     const char *cause; /* ranks are gone: to be told to who is on the way */
     cli_serving state;
     cli_batches_counts counts;
@@ -67,6 +70,14 @@ static void copy_outputs(const cli_batches *b, int64_t batch, int64_t at,
     }
 }
 
+static void note_back(cli_batches *b)
+{
+    b->back++;
+    b->back_ns = fs_now_ns();
+    b->usual_coming += 0.2 * ((double)b->coming - b->usual_coming);
+    b->coming = 0;
+}
+
 /* Of ranks that have just come: what they make once, such as a kernel's code,
  * they make for it, and no request waits for that. */
 static bool is_warming(const cli_batches *b)
@@ -78,7 +89,7 @@ static void take_back(cli_batches *b, int64_t number)
 {
     (void)number;
     pthread_mutex_lock(&b->lock);
-    b->back++;
+    note_back(b);
     b->warm = true;
     pthread_mutex_unlock(&b->lock);
 }
@@ -102,7 +113,7 @@ static void answer_batch(cli_batches *b, int64_t number)
     b->counts.batches++;
     b->counts.batch_s +=
         b->counts.batches == 1 ? took_s : 0.1 * (took_s - b->counts.batch_s);
-    b->back++;
+    note_back(b);
     pthread_mutex_unlock(&b->lock);
     for (cli_request *r = of->first, *next; r; r = next) {
         next = r->next;
@@ -165,15 +176,39 @@ static bool count_fitting(const cli_batches *b, int64_t *samples)
     return r || *samples == b->served->batch;
 }
 
-/* Until when the first stage has to do with the last batch, about: of the time
- * that m micro-batches take through all stages, its own m turns. A batch that
- * departs sooner is computed no sooner, and less full. */
-static int64_t find_through(const cli_batches *b)
+static int64_t linger_ns(const cli_batches *b)
+{
+    return (int64_t)(b->options.linger_s * 1e9);
+}
+
+/* That the first stage has to do with a batch, about: of the time that m
+ * micro-batches take through all stages, its own m turns. */
+static double find_stage_s(const cli_batches *b)
 {
     const cli_served *s = b->served;
-    const double share = (double)s->m / (double)(s->m + s->depth - 1);
+    return b->counts.batch_s * (double)s->m / (double)(s->m + s->depth - 1);
+}
+
+/* A batch that departs before that one is through with the last is computed no
+ * sooner, and less full. */
+static int64_t find_through(const cli_batches *b)
+{
     const journey *last = &b->away[(b->departed - 1) % b->box->n_slots];
-    return last->departed_ns + (int64_t)(1e9 * share * b->counts.batch_s);
+    return last->departed_ns + (int64_t)(1e9 * find_stage_s(b));
+}
+
+/* Who was answered may ask again at once. Is a linger of no work, for every
+ * batch of so many samples, the lesser loss? Of requests that come at random
+ * as many come meanwhile as would make up for it, which is no reason. */
+static bool is_company_worth(const cli_batches *b, int64_t samples)
+{
+    return b->usual_coming * find_stage_s(b) >
+           2 * b->options.linger_s * (double)samples;
+}
+
+static int64_t latest(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
 }
 
 /* When may the next batch depart? INT64_MAX: not by time alone. */
@@ -191,10 +226,11 @@ static int64_t find_departure(const cli_batches *b)
         return INT64_MAX;
     if (b->state == CLI_ENDS)
         return 0;
-    const int64_t lingered =
-        b->first->came_ns + (int64_t)(b->options.linger_s * 1e9);
+    const int64_t lingered = b->first->came_ns + linger_ns(b);
     const int64_t through = away > 0 ? find_through(b) : 0;
-    return through > lingered ? through : lingered;
+    const int64_t company =
+        is_company_worth(b, samples) ? b->back_ns + linger_ns(b) : 0;
+    return latest(latest(through, lingered), company);
 }
 
 /* Room that no request takes is zero: ids of some row, numbers of no meaning,
@@ -352,6 +388,7 @@ cli_accepted cli_batches_take(cli_batches *b, cli_request *r)
         *b->last = r;
         b->last = &r->next;
         b->waiting += r->n;
+        b->coming += r->came_ns - b->back_ns < linger_ns(b) ? r->n : 0;
         b->counts.accepted++;
     } else {
         b->counts.refused++;

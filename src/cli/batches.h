@@ -1,7 +1,8 @@
 /* Requests become batches: they wait in a queue with a bound, and leave it in
  * their order. A batch departs when no request more fits into it, or, where the
  * first stage of the plan has nothing else to do, when its first request has
- * waited for the linger. While that stage is busy the next batch gathers. The
+ * waited for the linger. While that stage is busy the next batch gathers, and
+ * where askers ask again as soon as they are answered, it waits for them. The
  * first batch of ranks that have come is nobody's: what they make once, such as
  * a kernel's code, they make for it. */
 #ifndef FS_CLI_BATCHES_H
