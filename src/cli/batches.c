@@ -33,7 +33,7 @@ struct cli_batches {
     int64_t back_ns;     /* when the last one was, */
     int64_t coming;      /* samples that came within a linger since, */
     double usual_coming; /* and of late */
-    const char *cause; /* ranks are gone: to be told to who is on the way */
+    const char *cause;   /* ranks are gone: to be told to who is on the way */
     cli_serving state;
     cli_batches_counts counts;
     int64_t n_latencies;             /* in all */
