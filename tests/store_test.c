@@ -64,7 +64,7 @@ static void test_round_trip(void)
     store_figure(db, id, "predicted_step_s", 0.08, "s", &err);
     store_run_end(db, id, 0, "{}", NULL, &err);
     tap_equal_int(err.status, FS_OK, "writing gave no error");
-    tap_equal_text(ask(db, "SELECT count(*) FROM steps"), "3",
+    tap_equal_text(ask(db, "SELECT group_concat(step) FROM steps"), "1,2,3",
                    "three steps come back");
     tap_equal_text(ask(db, "SELECT plan_digest FROM runs"), "0000000000000abc",
                    "digests are hex text");
@@ -287,9 +287,12 @@ static void test_migration(void)
     store_run run = {.command = "plan", .command_line = "plan x"};
     int64_t id = 0;
     store_run_begin(db, &run, &err, &id);
+    const double losses[] = {3, 2, 1}, seconds[] = {.1, .1, .1};
+    store_losses(db, id, &(store_steps){3, 0, losses, seconds, NULL}, &err);
     store_close(db);
     raw("DROP VIEW points; DROP TABLE samples; DROP TABLE machines;"
         "DROP TABLE residuals; DROP TABLE clusters; DROP TABLE models;"
+        "UPDATE steps SET step = -step; UPDATE steps SET step = -1 - step;"
         "ALTER TABLE steps DROP COLUMN skipped; PRAGMA user_version=1");
     err = (fs_err){0};
     tap_equal_int(store_open(path, &err, &db), FS_OK, "version 1 is opened");
@@ -302,6 +305,9 @@ static void test_migration(void)
                            " (SELECT params FROM models) || ' ' ||"
                            " (SELECT count(*) FROM runs)"),
                    "1 10 1", "once per digest, beside the old runs");
+    tap_equal_text(ask(db, "SELECT group_concat(step || ':' || loss) FROM "
+                           "(SELECT * FROM steps ORDER BY step)"),
+                   "1:3.0,2:2.0,3:1.0", "whose steps are counted from 1");
     store_close(db);
     remove_files();
 }

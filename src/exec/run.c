@@ -165,7 +165,7 @@ static void trace_task(exec_rank *rank, int32_t stream, int32_t task,
                         .stream = stream,
                         .task = task,
                         .micro_batch = micro_batch,
-                        .step = c->step,
+                        .step = rank->first_step + c->step,
                         .ready_ns = flight->ready_ns,
                         .start_ns = flight->start_ns,
                         .end_ns = end};

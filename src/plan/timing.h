@@ -35,7 +35,7 @@ plan_timing *plan_timing_new(const plan *p, const char *source,
 typedef struct plan_event {
     int32_t rank, stream, task;
     int32_t micro_batch;
-    int64_t step;
+    int64_t step; /* from 0; measured: of the training. Files count from 1 */
     int64_t ready_ns; /* could fire from here, for all this rank knows */
     int64_t start_ns, end_ns; /* of the work; a transfer's waits for nobody */
 } plan_event;

@@ -213,7 +213,7 @@ static void put_event(writing *w, const plan_event *e, bool critical)
     to = add_us(add(to, ",\"ts\":"), e->start_ns - w->origin_ns);
     to = add_us(add(to, ",\"dur\":"), e->end_ns - e->start_ns);
     to = add_int(add(to, ",\"args\":{\"micro_batch\":"), e->micro_batch);
-    to = add_int(add(to, ",\"step\":"), e->step);
+    to = add_int(add(to, ",\"step\":"), e->step + 1);
     to = add_us(add(to, ",\"waited_us\":"), e->start_ns - e->ready_ns);
     to = add(to, "}}");
     fs_output_write(w->file, line, (size_t)(to - line));

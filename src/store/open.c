@@ -19,7 +19,7 @@ enum {
 
 static const char *const migrations[STORE_SCHEMA_VERSION] = {
     store_schema_1, store_schema_2, store_schema_3, store_schema_4,
-    store_schema_5};
+    store_schema_5, store_schema_6};
 
 /* Of a write or a sync the connection keeps no number: the file does, or its
  * journal. */

@@ -109,4 +109,11 @@ static const char store_schema_5[] =
     "  sum(count) AS count, max(measured) AS measured"
     " FROM samples GROUP BY fingerprint, what, form, variant, place;";
 
+/* Steps are counted from 1, as everywhere else. (A number that is taken may not
+ * be written, not even for a moment.) */
+static const char store_schema_6[] =
+    "UPDATE steps SET step = -1 - step;"
+    "UPDATE steps SET step = -step;"
+    "UPDATE events SET step = step + 1;";
+
 #endif

@@ -5,7 +5,7 @@
 
 #include "plan/timing.h"
 
-enum { STORE_SCHEMA_VERSION = 5 };
+enum { STORE_SCHEMA_VERSION = 6 };
 
 typedef struct store_db store_db;
 /* Opens or creates. A locked file (after 10 s), one of a newer schema, or one
@@ -47,7 +47,7 @@ fs_status store_figure(store_db *db, int64_t run, const char *name,
                        double value, const char *unit, fs_err *err);
 /* skipped: left out by a loss scale; NULL: none was. */
 typedef struct store_steps {
-    int64_t n, first; /* from 0 */
+    int64_t n, first; /* from 0; kept from 1 */
     const double *losses, *step_s;
     const bool *skipped;
 } store_steps;

@@ -187,7 +187,8 @@ static fs_status write_steps(store_db *db, sqlite3_stmt *statement,
 {
     const store_steps *rows = what;
     for (int64_t i = 0; i < rows->n; i++) {
-        store_bind(statement, "iirri", run, rows->first + i, rows->losses[i], rows->step_s[i],
+        store_bind(statement, "iirri", run, rows->first + i + 1,
+                   rows->losses[i], rows->step_s[i],
                    (int64_t)(rows->skipped && rows->skipped[i]));
         FS_TRY(store_step(db, statement, err));
     }
@@ -217,8 +218,8 @@ static fs_status write_events(store_db *db, sqlite3_stmt *statement,
             continue;
         store_bind(statement, "iiiiiiiii", run, (int64_t)e->rank,
                    (int64_t)e->stream, (int64_t)e->task,
-                   (int64_t)e->micro_batch, e->step, e->ready_ns, e->start_ns,
-                   e->end_ns);
+                   (int64_t)e->micro_batch, e->step + 1, e->ready_ns,
+                   e->start_ns, e->end_ns);
         FS_TRY(store_step(db, statement, err));
     }
     return FS_OK;
