@@ -141,6 +141,13 @@ static void test_slurm_unreached(void)
     tap_ok(says(cli(RUN "--json --dry-run"), 3, text),
            "--dry-run names a host of an allocation that does not exist");
     tap_ok(says(cli(RUN "--json"), 3, text), "and so does a run");
+    for (size_t i = 2; i < 4; i++)
+        setenv(of[i], "no-such[08-09,11],nor-this", 1);
+    text = "(SLURM_JOB_NODELIST=no-such[08-09,11],nor-this, host no-such08 is "
+           "not known here, host no-such09 is not known here, host no-such11 is "
+           "not known here, host nor-this is not known here)";
+    tap_ok(says(cli(RUN "--json --dry-run"), 3, text),
+           "each of a list that Slurm has shortened");
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         unsetenv(of[i]);
 }

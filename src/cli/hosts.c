@@ -112,19 +112,71 @@ const char *cli_hosts_allocated(const cli *c)
                                              : getenv("SLURM_JOB_NODELIST");
 }
 
+/* Does this network know it? */
+static bool is_known(const char *name)
+{
+    struct addrinfo *at;
+    if (getaddrinfo(name, NULL, NULL, &at) != 0)
+        return false;
+    freeaddrinfo(at);
+    return true;
+}
+
+/* Hosts of a word of Slurm's, "n[01-03,7]", that are not known: as many as
+ * `room`, for each is waited for. */
+static void add_unknown(cli *c, const char *word, int *room, fs_text *text)
+{
+    const char *open = strchr(word, '['), *close = strchr(word, ']');
+    char range[128], *rest = range, *part;
+    if (!open) {
+        if (*room > 0 && !is_known(word) && --*room >= 0)
+            fs_text_add(text, ", host %.64s is not known here", word);
+        return;
+    }
+    if (!close || close < open || close - open > (long)sizeof range)
+        return;
+    snprintf(range, sizeof range, "%.*s", (int)(close - open - 1), open + 1);
+    while ((part = strsep(&rest, ",")) != NULL) {
+        long long first, last;
+        const int n = sscanf(part, "%lld-%lld", &first, &last);
+        const int digits = (int)strspn(part, "0123456789");
+        last = n == 2 ? last : first;
+        for (; n > 0 && first <= last && *room > 0; first++)
+            add_unknown(c,
+                        fs_printf(c->arena, "%.*s%0*lld%s", (int)(open - word),
+                                  word, digits, first, close + 1),
+                        room, text);
+    }
+}
+
+/* The next word of Slurm's list, whose brackets hold commas too. */
+static char *next_word(char **rest)
+{
+    char *word = *rest;
+    bool inside = false;
+    if (!word)
+        return NULL;
+    for (char *at = word; *at; at++) {
+        inside = *at == '[' || (inside && *at != ']');
+        if (*at == ',' && !inside) {
+            *at = '\0';
+            *rest = at + 1;
+            return word;
+        }
+    }
+    *rest = NULL;
+    return word;
+}
+
 const char *cli_hosts_allocation_text(cli *c)
 {
-    const char *list = cli_hosts_allocated(c), *name;
-    struct addrinfo *at;
+    const char *list = cli_hosts_allocated(c);
+    char *rest = fs_strdup(c->arena, list), *word;
+    int room = 8;
     fs_text text = {.arena = c->arena};
     fs_text_add(&text, "the Slurm allocation (SLURM_JOB_NODELIST=%.300s", list);
-    char *rest = strchr(list, '[') ? NULL : fs_strdup(c->arena, list);
-    while ((name = strsep(&rest, ",")) != NULL) {
-        if (getaddrinfo(name, NULL, NULL, &at) == 0)
-            freeaddrinfo(at);
-        else
-            fs_text_add(&text, ", host %.64s is not known here", name);
-    }
+    while ((word = next_word(&rest)) != NULL)
+        add_unknown(c, word, &room, &text);
     fs_text_add(&text, ")");
     return text.at;
 }
