@@ -258,6 +258,21 @@ static void test_database_syncs(int number, const char *before)
         fail_at(&f, at, "database disk", strerror(number));
 }
 
+/* Its index is memory that the processes share, and a file too. */
+static void test_database_index(int number, const char *before)
+{
+    const failing f = {.kind = "write",
+                       .path = "/nth.db-shm",
+                       .plan = "p1",
+                       .words = "--db \"$D/nth.db\"",
+                       .before = before,
+                       .rank = -1,
+                       .number = number};
+    const long n = count_calls(&f);
+    for (long at = 1; at <= n && at <= 4; at++)
+        fail_at(&f, at, "database disk", strerror(number));
+}
+
 /* A checkpoint is whole or none. */
 static void test_checkpoint(int number)
 {
@@ -351,6 +366,7 @@ int main(void)
                                   "cp \"$D/one.db\" \"$D/nth.db\"");
         test_database_syncs(numbers[i], "rm -f \"$D\"/nth.db*; "
                                         "cp \"$D/one.db\" \"$D/nth.db\"");
+        test_database_index(numbers[i], "rm -f \"$D\"/nth.db*");
     }
     test_checkpoint(ENOSPC);
     test_checkpoint(EIO);

@@ -21,8 +21,30 @@ static const char *const migrations[STORE_SCHEMA_VERSION] = {
     store_schema_1, store_schema_2, store_schema_3, store_schema_4,
     store_schema_5, store_schema_6};
 
+/* What SQLite said last of an error of a file, "os_unix.c:LINE: (NUMBER) ..":
+ * of its shared memory nothing else keeps the number. */
+static _Thread_local int logged_number;
+
+static void note_log(void *unused, int code, const char *text)
+{
+    int number;
+    (void)unused;
+    if ((code & 0xff) == SQLITE_IOERR &&
+        sscanf(text, "os_unix.c:%*d: (%d)", &number) == 1)
+        logged_number = number;
+}
+
+/* Before the first connection. */
+static void listen_once(void)
+{
+    static bool done;
+    if (!done)
+        sqlite3_config(SQLITE_CONFIG_LOG, note_log, NULL);
+    done = true;
+}
+
 /* Of a write or a sync the connection keeps no number: the file does, or its
- * journal. */
+ * journal, or the log. */
 static int number_of_files(const store_db *db)
 {
     sqlite3_file *journal = NULL;
@@ -33,7 +55,7 @@ static int number_of_files(const store_db *db)
         journal->pMethods->xFileControl(journal, SQLITE_FCNTL_LAST_ERRNO, &why);
     if (!why)
         sqlite3_file_control(db->sql, "main", SQLITE_FCNTL_LAST_ERRNO, &why);
-    return why ? why : EIO;
+    return why ? why : logged_number ? logged_number : EIO;
 }
 
 fs_status store_sql_fault(const store_db *db, const char *doing, fs_err *err)
@@ -207,6 +229,7 @@ static fs_status open_with(const char *path, int flags, fs_err *err,
     store_db *db;
     FS_TRY(new_db(path, err, &db));
     db->made = (flags & SQLITE_OPEN_CREATE) && make_file(path);
+    listen_once();
     int got = sqlite3_open_v2(path, &db->sql, flags, NULL);
     fs_status status =
         got == SQLITE_OK ? FS_OK : store_sql_fault(db, "opening", err);
@@ -275,6 +298,7 @@ static fs_status open_reading(const char *path, const char *mode, fs_err *err,
         store_close(db);
         return no_memory(path, err);
     }
+    listen_once();
     int got = sqlite3_open_v2(uri, &db->sql,
                               SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
     free(uri);
