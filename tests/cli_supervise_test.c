@@ -474,6 +474,43 @@ static void test_launcher_stopped(void)
         cli_show(a);
 }
 
+static void test_launcher_told(void)
+{
+    pid_t ranks[MOST_RANKS];
+    char rank[16];
+    pid_t child = start(NEVER_ENDS "--db \"$D/test.db\"");
+    tap_ok(wait_working("p2.json", 2, ranks), "two ranks run");
+    for (int i = 0; i < 10; i++)
+        nap();
+    snprintf(rank, sizeof rank, "%d", (int)ranks[0]);
+    setenv("RANK", rank, 1);
+    shell("kill -TERM $(cut -d' ' -f4 /proc/$RANK/stat)"); /* its parent */
+    const cli_answer *a = finish(child);
+    tap_ok(says(a, 3, "mpirun, which holds the ranks together, was told to end "
+                      "by signal 15 (SIGTERM)") &&
+               strcmp(text_of(a, "fault"), "killed") == 0,
+           "an mpirun that somebody sends SIGTERM is named");
+}
+
+/* A disk that does not answer may do so yet: it is told of, and waited for. */
+static void test_slow_disk(void)
+{
+    bool told = false;
+    setenv("FS_STALL_S", "1", 1);
+    setenv("FLOWSEARCH_FAILPOINT", "commit:1=hang", 1);
+    pid_t child = start(NEVER_ENDS "--db none --checkpoint \"$D/slow\" "
+                                   "--checkpoint-every 3");
+    for (int i = 0; i < 800 && !told; i++, nap())
+        told = shell("grep -q 'rank 0 waits for the disk with a "
+                     "checkpoint' \"$D/goes.err\"");
+    tap_ok(told && kill(child, 0) == 0,
+           "a rank that waits for the disk is named, and goes on waiting");
+    kill(child, SIGTERM);
+    tap_equal_int(finish(child)->status, 3, "until somebody ends it");
+    unsetenv("FS_STALL_S");
+    unsetenv("FLOWSEARCH_FAILPOINT");
+}
+
 /* Another file in its place once some rows of scalars are there, long before
  * the rank is killed. */
 static const cli_answer *changed(const char *file, const char *to,
@@ -747,6 +784,8 @@ int main(void)
         test_short_stop();
         test_terminated();
         test_launcher_stopped();
+        test_launcher_told();
+        test_slow_disk();
         test_changed_plan();
         test_changed_inputs();
         test_weights_of_a_folder();

@@ -93,6 +93,9 @@ void cli_watch_begin(cli_watch *w)
         w->ranks[r].process = '?';
     w->looked_ns = fs_now_ns();
     w->quiet_s = w->dead_s = w->clock_s = w->stepping_s = 0;
+    w->acts = 0;
+    w->actless_s = 0;
+    w->saving_told = false;
     w->done = w->untimed = w->steps = 0;
     w->oom_kills_before = count_oom_kills();
     cli_watch_forget(w);
@@ -209,13 +212,14 @@ bool cli_watch_runs(const cli_watch *w)
     return true;
 }
 
-/* A stopped rank writes nothing. */
-static bool is_saving(const cli_watch *w)
+/* Who waits for the disk with a checkpoint; -1: nobody. A stopped rank writes
+ * nothing. */
+static int32_t find_saving(const cli_watch *w)
 {
     for (int32_t r = 0; r < w->records.n; r++)
         if (record_of(w, r)->saving_ns != 0 && w->ranks[r].stopped_s <= 0)
-            return true;
-    return false;
+            return r;
+    return -1;
 }
 
 /* All leave one barrier to run: of who is not heard of, the last word of its
@@ -233,7 +237,8 @@ static bool all_run(const cli_watch *w)
     return any;
 }
 
-double cli_watch_limit(const cli_watch *w)
+/* Of ranks that wait for no disk. */
+static double usual_limit(const cli_watch *w)
 {
     const double step_s =
         w->steps > 0 ? w->stepping_s / (double)w->steps : w->predicted_s;
@@ -242,7 +247,13 @@ double cli_watch_limit(const cli_watch *w)
         limit = fmax(limit, start_s) + w->first_s;
     else if (w->steps == 0)
         limit += w->first_s;
-    return is_saving(w) ? fmax(limit, saving_s) : limit;
+    return limit;
+}
+
+double cli_watch_limit(const cli_watch *w)
+{
+    const double limit = usual_limit(w);
+    return find_saving(w) >= 0 ? fmax(limit, saving_s) : limit;
 }
 
 /* ---- what is wrong ---- */
@@ -464,6 +475,16 @@ static void judge_hang(cli_watch *w)
                         where(w, rank, &w->waits.at[rank])));
 }
 
+/* Who is told to end by nobody in particular is so by mpirun. */
+static bool is_told_to_end(const cli_watch *w)
+{
+    for (int32_t r = 0; r < w->records.n; r++)
+        if (record_of(w, r)->state == EXEC_FAILED &&
+            record_of(w, r)->fault == EXEC_INTERRUPTED)
+            return true;
+    return false;
+}
+
 /* A rank that said why; what mpirun's TERM ended is nobody's fault. */
 static int32_t find_failed(const cli_watch *w)
 {
@@ -487,6 +508,25 @@ static void note_dead(cli_watch *w)
     const int32_t failed = find_failed(w);
     if (failed >= 0)
         note_found(w, failed);
+}
+
+/* A rank that waits for a disk says that it moves, for that may yet come to an
+ * end; but who looks on is told what all wait for. */
+static void tell_saving(cli_watch *w, double passed_s)
+{
+    const int32_t rank = find_saving(w);
+    int64_t acts = 0;
+    for (int32_t r = 0; r < w->records.n; r++)
+        acts += record_of(w, r)->completed;
+    w->actless_s = acts == w->acts ? w->actless_s + passed_s : 0;
+    w->saving_told &= acts == w->acts;
+    w->acts = acts;
+    if (rank < 0 || w->saving_told || w->actless_s <= usual_limit(w))
+        return;
+    w->saving_told = true;
+    fs_warn("%s waits for the disk with a checkpoint, and all wait for that, "
+            "for %.1f s now: after %g s it is a hang",
+            name_of(w, rank), w->actless_s, saving_s);
 }
 
 static double passed_since(int64_t *then_ns)
@@ -523,6 +563,7 @@ bool cli_watch_look(cli_watch *w)
         w->dead_s += passed_s;
         return w->dead_s < dead_patience_s;
     }
+    tell_saving(w, passed_s);
     if (w->quiet_s <= cli_watch_limit(w) || all_in(w, EXEC_ENDED, EXEC_ENDED))
         return true;
     judge_hang(w);
@@ -601,14 +642,14 @@ static void judge_signal(cli_watch *w, int32_t rank, int number)
     w->fault.signal = number;
 }
 
-static void judge_launcher(cli_watch *w, int number)
+static void judge_launcher(cli_watch *w, const char *was, int number)
 {
     const char *name = sigabbrev_np(number);
     set_fault(w, EXEC_KILLED, -1,
               fs_printf(w->arena,
-                        "mpirun, which holds the ranks together, was killed by "
+                        "mpirun, which holds the ranks together, was %s by "
                         "signal %d (SIG%s)",
-                        number, name ? name : "?"));
+                        was, number, name ? name : "?"));
     w->fault.signal = number;
 }
 
@@ -640,7 +681,7 @@ void cli_watch_judge(cli_watch *w, int raw)
         return;
     if (WIFSIGNALED(raw) && w->records.n > 1) { /* a rank's comes as a status */
         if (w->fault.rank < 0)
-            judge_launcher(w, number);
+            judge_launcher(w, "killed", number);
         else
             set_fault(w, EXEC_CRASH, w->fault.rank,
                       fs_printf(w->arena,
@@ -670,4 +711,6 @@ void cli_watch_judge(cli_watch *w, int raw)
                             name_of(w, gone), code, at_step(w, gone),
                             code == FS_FAULT ? " (its message stands above)"
                                              : ", without a word"));
+    else if (is_told_to_end(w))
+        judge_launcher(w, "told to end", SIGTERM);
 }

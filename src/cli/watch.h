@@ -43,6 +43,9 @@ typedef struct cli_watch {
     int64_t looked_ns;
     double quiet_s; /* since anything moved on any rank */
     double dead_s;  /* since a rank was found dead */
+    int64_t acts;     /* of all ranks */
+    double actless_s; /* since there was one */
+    bool saving_told; /* since then: that the disk is waited for */
     double least_s; /* of a limit */
     double first_s; /* more than that before the first step's end: bytes */
     double predicted_s;
