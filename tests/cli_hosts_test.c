@@ -209,6 +209,13 @@ static void remove_hosts(void)
     snprintf(words, sizeof words, "sh \"$S/tests/two_hosts.sh\" remove %s %s",
              a_host, b_host);
     shell(words);
+    /* What Open MPI leaves where a link is pulled. */
+    snprintf(words, sizeof words,
+             "rm -rf /dev/shm/vader_segment.%s.* /dev/shm/vader_segment.%s.* "
+             "\"${TMPDIR:-/tmp}\"/ompi.%s.* \"${TMPDIR:-/tmp}\"/ompi.%s.*",
+             a_host, b_host, a_host, b_host);
+    if (*a_host && *b_host)
+        shell(words);
 }
 
 static void test_two(void)
