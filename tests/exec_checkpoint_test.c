@@ -247,34 +247,14 @@ static void test_crc(void)
            "of the digits 1 to 9 it is e3069283 (RFC 3720, B.4's polynomial)");
 }
 
-/* ---- manifests that leave gaps ---- */
+/* ---- manifests ---- */
 
-/* Of a vector of six: from, to, term, terms of each piece. */
-typedef struct told_piece {
-    int from, to, term, terms;
-} told_piece;
-
-static json_t *piece_json(const told_piece *p)
-{
-    return json_pack("{s:s, s:[i], s:[i], s:i, s:i, s:i, s:i, s:s}", "file",
-                     "rank-0.safetensors", "offset", p->from, "shape",
-                     p->to - p->from, "term", p->term, "terms", p->terms, "at",
-                     0, "bytes", 4 * (p->to - p->from), "crc", "00000000");
-}
-
-/* A manifest, under its seal, of these pieces. */
-static fs_status read_pieces(const told_piece *pieces, int32_t n, fs_err *err)
+/* Of step 1, under its seal. Takes it. */
+static fs_status read_manifest(json_t *manifest, fs_err *err)
 {
     char path[700], seal[16];
     exec_checkpoint read;
     fs_arena *arena = fs_arena_create();
-    json_t *list = json_array();
-    for (int32_t i = 0; i < n; i++)
-        json_array_append_new(list, piece_json(&pieces[i]));
-    json_t *manifest =
-        json_pack("{s:i, s:i, s:i, s:i, s:[], s:{s:{s:s, s:[i], s:o}}}",
-                  "version", 1, "step", 1, "batch", 1, "ranks", 1, "files",
-                  "variables", "w", "dtype", "f32", "shape", 6, "pieces", list);
     char *text = json_dumps(manifest, JSON_COMPACT | JSON_SORT_KEYS);
     snprintf(seal, sizeof seal, "%08x", fs_crc32c(0, text, strlen(text)));
     json_t *root = json_pack("{s:o, s:s}", "manifest", manifest, "seal", seal);
@@ -289,6 +269,33 @@ static fs_status read_pieces(const told_piece *pieces, int32_t n, fs_err *err)
     free(text);
     fs_arena_destroy(arena);
     return status;
+}
+
+/* ---- that leave gaps ---- */
+
+/* Of a vector of six: from, to, term, terms of each piece. */
+typedef struct told_piece {
+    int from, to, term, terms;
+} told_piece;
+
+static json_t *piece_json(const told_piece *p)
+{
+    return json_pack("{s:s, s:[i], s:[i], s:i, s:i, s:i, s:i, s:s}", "file",
+                     "rank-0.safetensors", "offset", p->from, "shape",
+                     p->to - p->from, "term", p->term, "terms", p->terms, "at",
+                     0, "bytes", 4 * (p->to - p->from), "crc", "00000000");
+}
+
+static fs_status read_pieces(const told_piece *pieces, int32_t n, fs_err *err)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < n; i++)
+        json_array_append_new(list, piece_json(&pieces[i]));
+    return read_manifest(
+        json_pack("{s:i, s:i, s:i, s:i, s:[], s:{s:{s:s, s:[i], s:o}}}",
+                  "version", 1, "step", 1, "batch", 1, "ranks", 1, "files",
+                  "variables", "w", "dtype", "f32", "shape", 6, "pieces", list),
+        err);
 }
 
 static void test_gaps(void)
@@ -320,6 +327,70 @@ static void test_gaps(void)
                "a manifest with %s is %s: %s", all[i].what,
                all[i].whole ? "read" : "refused", err.text);
     }
+    forget();
+}
+
+/* ---- that tell of heads ---- */
+
+enum { FILE_BYTES = 96, HEAD = 64 };
+
+/* Of a file of 96 bytes, of which one bit is another; `head`: what its manifest
+ * says of the head, taken, NULL for nothing. */
+static fs_status read_head(int32_t bit, json_t *head, fs_err *err)
+{
+    char path[700];
+    unsigned char bytes[FILE_BYTES];
+    memset(bytes, 'h', sizeof bytes);
+    if (bit >= 0)
+        bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    json_t *file = json_pack("{s:s, s:i}", "name", "rank-0.safetensors",
+                             "bytes", FILE_BYTES);
+    if (head)
+        json_object_set_new(file, "head", head);
+    snprintf(path, sizeof path, "mkdir -p '%s/step-1'", dir);
+    if (system(path) != 0)
+        printf("# failed: %s\n", path);
+    snprintf(path, sizeof path, "%s/step-1/rank-0.safetensors", dir);
+    FILE *to = fopen(path, "wb");
+    if (!to || fwrite(bytes, sizeof bytes, 1, to) != 1 || fclose(to) != 0)
+        printf("Bail out! %s is not written\n", path);
+    return read_manifest(json_pack("{s:i, s:i, s:i, s:i, s:[o], s:{}}",
+                                   "version", 1, "step", 1, "batch", 1, "ranks",
+                                   1, "files", file, "variables"),
+                         err);
+}
+
+static json_t *head_json(int bytes)
+{
+    unsigned char head[FILE_BYTES];
+    char crc[16];
+    memset(head, 'h', sizeof head);
+    snprintf(crc, sizeof crc, "%08x", fs_crc32c(0, head, HEAD));
+    return json_pack("{s:i, s:s}", "bytes", bytes, "crc", crc);
+}
+
+static void test_heads(void)
+{
+    fs_err err;
+    int told = 0;
+    tap_ok(read_head(-1, head_json(HEAD), &err) == FS_OK,
+           "a file whose head is as it was written is taken: %s", err.text);
+    for (int32_t bit = 0; bit < 8 * HEAD; bit += 7)
+        told += read_head(bit, head_json(HEAD), &err) == FS_INVALID &&
+                strstr(err.text, "step-1/rank-0.safetensors: bytes 0 to 64 are "
+                                 "damaged (CRC-32C");
+    tap_equal_int(told, (8 * HEAD + 6) / 7,
+                  "each bit of a head that flips is "
+                  "told");
+    tap_ok(read_head(8 * HEAD, head_json(HEAD), &err) == FS_OK,
+           "of one behind it its piece's sum tells: %s", err.text);
+    tap_ok(read_head(3, NULL, &err) == FS_OK,
+           "a manifest of before says nothing of heads: %s", err.text);
+    for (int bytes = -1; bytes < FILE_BYTES + 2; bytes += FILE_BYTES + 2)
+        tap_ok(read_head(-1, head_json(bytes), &err) == FS_INVALID &&
+                   strstr(err.text, "of a file's head is impossible"),
+               "a head of %d bytes of %d is refused: %s", bytes, FILE_BYTES,
+               err.text);
     forget();
 }
 
@@ -403,6 +474,7 @@ int main(void)
            t.cases, (int)n);
     test_crc();
     test_gaps();
+    test_heads();
     test_sampled();
     return tap_done();
 }

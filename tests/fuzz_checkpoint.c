@@ -40,7 +40,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     static const char text[] =
         "{\"format\":\"flowsearch checkpoint\",\"version\":1,\"step\":1,"
         "\"batch\":4,\"seed\":\"1\",\"plan_digest\":\"2\",\"ranks\":1,"
-        "\"files\":[{\"name\":\"rank-0.safetensors\",\"bytes\":256}],"
+        "\"files\":[{\"name\":\"rank-0.safetensors\",\"bytes\":256,\"head\":{"
+        "\"bytes\":8,\"crc\":\"8c28b28a\"}}],"
         "\"variables\":{\"w\":{\"dtype\":\"f32\",\"shape\":[4,4],\"pieces\":["
         "{\"file\":\"rank-0.safetensors\",\"at\":0,\"bytes\":32,\"offset\":"
         "[0,0],\"shape\":[2,4],\"term\":0,\"terms\":1,\"crc\":\"0\"},"

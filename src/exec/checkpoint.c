@@ -216,8 +216,9 @@ static int take_part(json_t *manifest, const char *path)
     json_t *file = json_object_get(part, "file");
     if (file)
         json_array_append_new(json_object_get(manifest, "files"),
-                              json_pack("{s:O, s:O}", "name", file, "bytes",
-                                        json_object_get(part, "bytes")));
+                              json_pack("{s:O, s:O, s:O}", "name", file,
+                                        "bytes", json_object_get(part, "bytes"),
+                                        "head", json_object_get(part, "head")));
     json_t *losses = json_object_get(part, "losses");
     if (losses)
         json_object_set(manifest, "losses", losses);

@@ -2,7 +2,8 @@
  *
  *   step-20/rank-0.safetensors   the variables that rank 0 writes
  *   step-20/losses.f64           of all steps so far
- *   step-20/manifest.json        what lies where, sizes, CRC-32C, a seal
+ *   step-20/manifest.json        what lies where, sizes, CRC-32C of heads and
+ *                                values, a seal
  *   step-30.tmp/                 being written, or left by a job that died
  *
  * A checkpoint is there when its folder has its name, which it gets when all of
@@ -55,8 +56,8 @@ typedef struct exec_checkpoint {
     uint32_t losses_crc;
 } exec_checkpoint;
 
-/* Its manifest, whose seal and sizes are checked; the values are not read.
- * FS_INVALID names what is damaged. */
+/* Its manifest, whose seal is checked, sizes and heads of its files; the values
+ * are not read. FS_INVALID names what is damaged. */
 fs_status exec_checkpoint_read(const char *dir, int64_t step, fs_arena *arena,
                                fs_err *err, exec_checkpoint *out);
 const exec_kept *exec_checkpoint_find(const exec_checkpoint *c,

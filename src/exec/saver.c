@@ -34,6 +34,7 @@ typedef struct writing {
     int32_t written;
     bool ended;    /* the step has */
     bool awaited;  /* rank 0: this rank's part is there, others' may not be */
+    uint32_t head_crc;
     uint32_t *crc; /* [n_mine] */
 } writing;
 enum { MOST_WRITING = 8 };
@@ -128,9 +129,9 @@ static int write_summed(exec_saver *s, int file, const char *from,
 
 static int begin(exec_saver *s, writing *w, int64_t step)
 {
-    uint32_t unused = 0;
     w->step = step;
     w->file = -1;
+    w->head_crc = 0;
     w->written = 0;
     w->ended = w->awaited = false;
     if (mkdir(folder_of(s, step), 0777) != 0 && errno != EEXIST)
@@ -141,7 +142,7 @@ static int begin(exec_saver *s, writing *w, int64_t step)
         open(file_of(s, step), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0666);
     if (w->file < 0)
         return errno;
-    return write_summed(s, w->file, s->head, s->head_bytes, 0, &unused);
+    return write_summed(s, w->file, s->head, s->head_bytes, 0, &w->head_crc);
 }
 
 static writing *writing_of(exec_saver *s, int64_t step)
@@ -183,13 +184,19 @@ static json_t *list_of(int32_t n, const int64_t *values)
     return list;
 }
 
+static const char *crc_text(uint32_t crc, char room[16])
+{
+    snprintf(room, 16, "%08x", crc);
+    return room;
+}
+
 static json_t *piece_json(const exec_saver *s, const writing *w, int32_t k)
 {
     const exec_shard *shard = &s->shards.at[s->mine[k]];
     const ir_tensor *t = &s->rank->graph->tensors.at[shard->tensor];
     const int32_t rank = t->shape.rank;
     char crc[16];
-    snprintf(crc, sizeof crc, "%08x", w->crc[k]);
+    crc_text(w->crc[k], crc);
     return json_pack("{s:s, s:s, s:o, s:o, s:o, s:i, s:i, s:I, s:I, s:s}",
                      "tensor", t->name, "dtype", ir_dtype_name(t->dtype),
                      "whole", list_of(rank, t->shape.dim), "shape",
@@ -226,8 +233,8 @@ static int write_losses(exec_saver *s, int64_t step, json_t *part)
         all[k] = k < r->first_step ? (r->earlier ? r->earlier[k] : NAN)
                                    : r->losses[k - r->first_step];
     const size_t bytes = (size_t)step * sizeof *all;
-    snprintf(crc, sizeof crc, "%08x", fs_crc32c(0, all, bytes));
-    json_object_set_new(part, "losses", json_string(crc));
+    json_object_set_new(part, "losses",
+                        json_string(crc_text(fs_crc32c(0, all, bytes), crc)));
     const int fault =
         exec_write_durable(path, (const char *)all, bytes, s->arena);
     free(all);
@@ -252,6 +259,7 @@ static json_t *part_json(exec_saver *s, const writing *w)
     json_t *part = json_object();
     json_t *pieces = json_array();
     int64_t bytes = s->head_bytes;
+    char crc[16];
     for (int32_t k = 0; k < s->n_mine; k++) {
         json_array_append_new(pieces, piece_json(s, w, k));
         bytes = s->saved[k].at + s->shards.at[s->mine[k]].bytes;
@@ -263,6 +271,10 @@ static json_t *part_json(exec_saver *s, const writing *w)
                         json_string(fs_printf(s->arena, "rank-%d.safetensors",
                                               s->rank->world->rank)));
     json_object_set_new(part, "bytes", json_integer(bytes));
+    json_object_set_new(part, "head",
+                        json_pack("{s:I, s:s}", "bytes",
+                                  (json_int_t)s->head_bytes, "crc",
+                                  crc_text(w->head_crc, crc)));
     return part;
 }
 

@@ -19,8 +19,8 @@ typedef struct exec_saving {
  * is no such folder. */
 int32_t exec_checkpoints_list(const char *dir, fs_arena *arena,
                               int64_t **steps);
-/* The step of the newest whose seal and sizes are right: what is damaged, or is
- * called as one, is passed over. false: there is none. */
+/* The step of the newest whose seal, sizes and heads of files are right: what
+ * is damaged, or is called as one, is passed over. false: there is none. */
 bool exec_checkpoints_newest(const char *dir, fs_arena *arena, int64_t *step);
 /* "DIR/step-20", and the folder that it is made in. */
 const char *exec_checkpoint_path(const char *dir, int64_t step, bool unfinished,
