@@ -196,6 +196,15 @@ static bool forget_optimizer(json_t *manifest)
     return json_object_del(manifest, "optimizer") == 0;
 }
 
+/* As before they kept what was planned beside it. */
+static bool forget_planned(json_t *manifest)
+{
+    json_t *kept = json_object_get(manifest, "optimizer");
+    return json_object_del(kept, "precision") == 0 &&
+           json_object_del(kept, "loss_scale") == 0 &&
+           json_object_del(kept, "compress") == 0;
+}
+
 /* As before they kept sums of heads. */
 static bool forget_heads(json_t *manifest)
 {
@@ -502,6 +511,50 @@ static void test_tuned(void)
            "is gone on with, and nothing is said of values");
 }
 
+/* Nor does it begin to compute in fewer bits, or to move fewer, in silence. */
+static void test_planned(void)
+{
+    static const char *const told = "was trained with";
+    static const struct {
+        const char *plan, *how, *wanted;
+    } all[] = {{"bf16", "--precision bf16",
+                "--precision fp32, this run has --precision bf16: "},
+               {"moved", "--compress bf16",
+                "no --compress, this run has --compress bf16: "}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char how[100];
+        snprintf(how, sizeof how, "--dp 2 %s", all[i].how);
+        make_plan(all[i].plan, 2, how);
+        in_scratch("rm -rf go && cp -r made go");
+        cli_answer *a = go_on(all[i].plan, 8, "");
+        const char *at = strstr(a->err, told);
+        tap_ok(a->status == 0 && at && strstr(at, all[i].wanted) &&
+                   strchr(at, '\n') == a->err + strlen(a->err) - 1,
+               "%s is told where it was not, in one line", all[i].how);
+        if (!at || !strstr(at, all[i].wanted))
+            cli_show(a);
+        a = go_on(all[i].plan, 9, "");
+        tap_ok(a->status == 0 && !*a->err, "the same is not");
+        a = go_on("a", 10, "");
+        tap_ok(a->status == 0 && strstr(a->err, told), "to go back is");
+    }
+    make_plan("much", 2, "--dp 2 --precision bf16 --loss-scale 512");
+    make_plan("less", 2, "--dp 2 --precision bf16 --loss-scale 64");
+    in_scratch("rm -rf go");
+    go_on("much", 2, "");
+    cli_answer *a = go_on("less", 3, "");
+    tap_ok(a->status == 0 && strstr(a->err, "trained with --loss-scale 512, "
+                                            "this run has --loss-scale 64: "),
+           "another loss scale is told");
+    in_scratch("rm -rf go && cp -r made go");
+    tap_ok(change_manifest("go/step-7", forget_planned),
+           "a manifest that keeps nothing of that");
+    a = go_on("bf16", 8, "");
+    tap_ok(a->status == 0 && !strstr(a->err, told) &&
+               strstr(a->out, "go/step-7"),
+           "is gone on with, and nothing is said of precision");
+}
+
 /* What is there, or said, and is not taken. */
 static void test_left_out(void)
 {
@@ -659,6 +712,7 @@ int main(void)
     test_none();
     test_seed();
     test_tuned();
+    test_planned();
     test_left_out();
     test_scalars();
     test_no_scalars();

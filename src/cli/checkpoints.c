@@ -149,15 +149,36 @@ fs_status cli_give_weights(cli *c, ir_graph *graph)
     return exec_weights_give(&from, graph, &c->err);
 }
 
-exec_saving cli_saving(const cli *c)
+/* Where a dynamic one began says nothing of what follows a checkpoint. */
+static const char *scale_text(const ir_loss_scale *scale, fs_arena *arena)
+{
+    if (scale->dynamic)
+        return fs_printf(arena, "dynamic,steps=%" PRId64, scale->steps);
+    return scale->from > 0 ? fs_printf(arena, "%.9g", scale->from) : "";
+}
+
+static fs_status read_planned(cli *c, const plan_origin *o, exec_planned *out)
+{
+    ir_train_options read;
+    FS_TRY(cli_read_precision(o, &c->err, &read));
+    *out = (exec_planned){o->precision, scale_text(&read.loss_scale, c->arena),
+                          o->compress};
+    return FS_OK;
+}
+
+fs_status cli_saving(cli *c, const plan_origin *o, exec_saving *out)
 {
     const cli_args *a = &c->args;
-    return (exec_saving){.dir = a->checkpoint,
+    exec_planned planned;
+    FS_TRY(read_planned(c, o, &planned));
+    *out = (exec_saving){.dir = a->checkpoint,
                          .every = every_of(c),
                          .keep = a->keep_checkpoints >= 0
                                      ? (int32_t)a->keep_checkpoints
                                      : USUAL_KEEP,
-                         .resume = a->resume};
+                         .resume = a->resume,
+                         .planned = planned};
+    return FS_OK;
 }
 
 int cli_checkpoint_words(cli *c, const char **words)

@@ -16,7 +16,8 @@ fs_status cli_check_checkpoints(cli *c, int64_t steps);
 fs_status cli_check_weights(cli *c, const ir_graph *graph);
 /* And they become the graph's. */
 fs_status cli_give_weights(cli *c, ir_graph *graph);
-exec_saving cli_saving(const cli *c);
+/* Of a training as it was planned. */
+fs_status cli_saving(cli *c, const plan_origin *o, exec_saving *out);
 /* The same as words of a command line; returns how many. */
 int cli_checkpoint_words(cli *c, const char **words);
 /* Into the JSON object and onto the screen: where the run began, and the

@@ -80,9 +80,10 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
     exec_data data;
     ir_train_options room;
     const ir_train_options *tuning;
-    const exec_saving saving = cli_saving(c);
+    exec_saving saving;
     exec_options options;
     FS_TRY(cli_job_options(c, p, &options));
+    FS_TRY(cli_saving(c, &p->model.origin, &saving));
     FS_TRY(cli_tuning(c, &p->model.origin, &room, &tuning));
     FS_TRY(cli_run_data_open(c, p, &data));
     int64_t steps = steps_of(c);

@@ -106,7 +106,7 @@ static fs_status check_variables(const exec_rank *rank,
         if (!kept)
             return fs_fail(err, FS_NO,
                            "%s: has no '%s': it is of another network, or of "
-                           "another optimizer",
+                           "another optimizer, loss scale or compression",
                            c->path, t->name);
         if (kept->dtype != t->dtype || !ir_shape_equal(&kept->shape, &t->shape))
             return fs_fail(
@@ -176,7 +176,7 @@ static bool has_other_kernels(const exec_rank *rank, const exec_checkpoint *c)
 }
 
 static void warn_of_change(const exec_rank *rank, const exec_checkpoint *c,
-                           uint64_t data_digest)
+                           const exec_planned *planned, uint64_t data_digest)
 {
     if (rank->world->rank != 0)
         return;
@@ -203,7 +203,8 @@ static void warn_of_change(const exec_rank *rank, const exec_checkpoint *c,
         fs_warn("%s: was trained with --seed %" PRIu64 ", this run has %" PRIu64
                 ": what is drawn from here on is another",
                 c->path, c->seed, rank->options->seed);
-    const exec_tuned now = exec_tuned_of(rank->graph, rank->options->tuning, rank->arena);
+    const exec_tuned now =
+        exec_tuned_of(rank->graph, rank->options->tuning, planned, rank->arena);
     const char *had, *has;
     if (exec_tuned_differ(&c->tuned, &now, rank->arena, &had, &has))
         fs_warn("%s: was trained with %s, this run has %s: its updates from "
@@ -242,7 +243,7 @@ fs_status exec_rank_restore(exec_rank *rank, const exec_saving *saving,
         if (status == FS_OK) {
             rank->first_step = steps[i];
             rank->restored = true;
-            warn_of_change(rank, &c, data_digest);
+            warn_of_change(rank, &c, &saving->planned, data_digest);
             return FS_OK;
         }
         rank->earlier = NULL;

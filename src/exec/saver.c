@@ -557,7 +557,7 @@ fs_status exec_saver_open(exec_rank *rank, uint64_t data_digest, fs_err *err,
                      .model_digest = rank->graph->digest,
                      .plan_digest = rank->plan->digest,
                      .tuned = exec_tuned_of(rank->graph, rank->options->tuning,
-                                            rank->arena),
+                                            &options->planned, rank->arena),
                      .ranks = rank->world->size};
     if (rank->world->rank == 0)
         s->about.kernels_digest = exec_rank_kernels_digest(rank);

@@ -8,11 +8,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What a training's numbers hang on beside its optimizer, as flags of `plan`
+ * say it, "" for none; NULL: not known. */
+typedef struct exec_planned {
+    const char *precision, *loss_scale, *compress;
+} exec_planned;
+
 typedef struct exec_saving {
     const char *dir;
     int64_t every; /* steps; 0: after the last only */
     int32_t keep;  /* the newest so many; 0: all */
     bool resume;   /* begin with the newest in `dir` that is whole */
+    exec_planned planned; /* kept in checkpoints, told where it was another */
 } exec_saving;
 
 /* Steps of what is called a checkpoint in `dir`, newest first; none where there

@@ -7,9 +7,11 @@
 /* In a manifest with '_' for '-'. */
 static const char *const names[EXEC_TUNED_VALUES] = {
     "lr", "weight-decay", "momentum", "beta1", "beta2", "epsilon"};
+static const char *const options[EXEC_TUNED_OPTIONS] = {
+    "lr-schedule", "precision", "loss-scale", "compress"};
 
 exec_tuned exec_tuned_of(const ir_graph *graph, const ir_train_options *said,
-                         fs_arena *arena)
+                         const exec_planned *planned, fs_arena *arena)
 {
     ir_train_options o;
     if (!ir_update_options(graph, said, &o))
@@ -17,13 +19,14 @@ exec_tuned exec_tuned_of(const ir_graph *graph, const ir_train_options *said,
     return (exec_tuned){
         ir_optimizer_name(o.optimizer),
         {o.lr, o.weight_decay, o.momentum, o.beta1, o.beta2, o.epsilon},
-        ir_rate_text(&o.rate, arena),
+        {ir_rate_text(&o.rate, arena), planned->precision, planned->loss_scale,
+         planned->compress},
         said ? said->clip_norm : NAN};
 }
 
-static const char *key_of(int i, char room[32])
+static const char *key_of(const char *name, char room[32])
 {
-    snprintf(room, 32, "%s", names[i]);
+    snprintf(room, 32, "%s", name);
     for (char *at = room; (at = strchr(at, '-')) != NULL;)
         *at = '_';
     return room;
@@ -37,9 +40,12 @@ json_t *exec_tuned_json(const exec_tuned *tuned)
     json_t *json = json_pack("{s:s}", "name", tuned->optimizer);
     for (int i = 0; i < EXEC_TUNED_VALUES; i++)
         if (!isnan(tuned->value[i]))
-            json_object_set_new(json, key_of(i, key),
+            json_object_set_new(json, key_of(names[i], key),
                                 json_real(tuned->value[i]));
-    json_object_set_new(json, "lr_schedule", json_string(tuned->schedule));
+    for (int i = 0; i < EXEC_TUNED_OPTIONS; i++)
+        if (tuned->option[i])
+            json_object_set_new(json, key_of(options[i], key),
+                                json_string(tuned->option[i]));
     json_object_set_new(json, "clip_norm", json_real(tuned->clip_norm));
     return json;
 }
@@ -61,10 +67,11 @@ exec_tuned exec_tuned_read(const json_t *json, fs_arena *arena)
 {
     char key[32];
     exec_tuned out = {.optimizer = read_text(json, "name", arena),
-                      .schedule = read_text(json, "lr_schedule", arena),
                       .clip_norm = read_number(json, "clip_norm")};
     for (int i = 0; i < EXEC_TUNED_VALUES; i++)
-        out.value[i] = read_number(json, key_of(i, key));
+        out.value[i] = read_number(json, key_of(names[i], key));
+    for (int i = 0; i < EXEC_TUNED_OPTIONS; i++)
+        out.option[i] = read_text(json, key_of(options[i], key), arena);
     return out;
 }
 
@@ -132,9 +139,10 @@ bool exec_tuned_differ(const exec_tuned *was, const exec_tuned *is,
         add_value(&before, names[i], was->value[i], is->value[i]);
         add_value(&now, names[i], is->value[i], was->value[i]);
     }
-    if (was->schedule && is->schedule)
-        compare_option("lr-schedule", was->schedule, is->schedule, &before,
-                       &now);
+    for (int i = 0; i < EXEC_TUNED_OPTIONS; i++)
+        if (was->option[i] && is->option[i])
+            compare_option(options[i], was->option[i], is->option[i], &before,
+                           &now);
     if (!isnan(was->clip_norm) && !isnan(is->clip_norm))
         compare_option("clip-norm", norm_text(was->clip_norm, arena),
                        norm_text(is->clip_norm, arena), &before, &now);

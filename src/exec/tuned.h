@@ -2,24 +2,26 @@
 #ifndef FS_EXEC_TUNED_H
 #define FS_EXEC_TUNED_H
 
+#include "exec/saving.h"
 #include "ir/train.h"
 
 #include <jansson.h>
 
-enum { EXEC_TUNED_VALUES = 6 };
+enum { EXEC_TUNED_VALUES = 6, EXEC_TUNED_OPTIONS = 4 };
 
 typedef struct exec_tuned {
     const char *optimizer;           /* NULL: none, or it is not known */
     double value[EXEC_TUNED_VALUES]; /* NAN: this optimizer has none */
-    const char *schedule; /* of the learning rate; "": constant; NULL: not
-                             known, as below NAN is */
-    double clip_norm;     /* 0: gradients are not clipped */
+    /* The learning rate's schedule, then exec_planned; "": none, NULL: not
+     * known, as below NAN is. */
+    const char *option[EXEC_TUNED_OPTIONS];
+    double clip_norm; /* 0: gradients are not clipped */
 } exec_tuned;
 
 /* Of a run of this graph; said: exec_options.tuning, which alone knows of
- * clipping. */
+ * clipping; planned: exec_saving.planned, which alone knows of that. */
 exec_tuned exec_tuned_of(const ir_graph *graph, const ir_train_options *said,
-                         fs_arena *arena);
+                         const exec_planned *planned, fs_arena *arena);
 json_t *exec_tuned_json(const exec_tuned *tuned);
 /* NULL, or none: not known. */
 exec_tuned exec_tuned_read(const json_t *json, fs_arena *arena);
