@@ -160,6 +160,74 @@ static void test_pictures_over_inputs(void)
     tap_ok(shell("diff -r \"$D/in\" \"$D/were\""), "all are as they were");
 }
 
+/* ---- weights, checkpoints, hosts ---- */
+
+#define INFER "run \"$D/kept/infer.json\" --data synthetic --steps 1 "
+
+static int make_weights(void)
+{
+    return shell("mkdir \"$D/kept\" && echo localhost slots=2 "
+                 ">\"$D/kept/hosts\"") &&
+           cli("plan " MLP " --mode infer --cluster local --ranks 2 --dp 2 "
+               "--batch 8 -o \"$D/kept/infer.json\"")
+                   ->status == 0 &&
+           cli("run \"$D/p.json\" --data synthetic --steps 2 --checkpoint "
+               "\"$D/kept/saved\" --checkpoint-every 1")
+                   ->status == 0 &&
+           cli("export " MLP " --to safetensors -o "
+               "\"$D/kept/w.safetensors\"")
+                   ->status == 0 &&
+           shell("mkdir \"$D/kept/parts\" && cp \"$D/kept/w.safetensors\" "
+                 "\"$D/kept/parts\" && cp \"$D/kept/w.safetensors\" "
+                 "\"$D/kept/logits.npy\" && cp -r \"$D/kept\" \"$D/safe\"");
+}
+
+static void test_over_weights(void)
+{
+    static const char *const words[] = {
+        INFER "--weights \"$D/kept/w.safetensors\" --trace "
+              "\"$D/kept/./w.safetensors\"",
+        INFER "--weights \"$D/kept/w.safetensors\" --scalars "
+              "\"$D/kept/w.safetensors\" --dry-run",
+        INFER "--weights \"$D/kept/parts\" --trace "
+              "\"$D/kept/parts/w.safetensors\"",
+        INFER "--weights \"$D/kept/saved\" --trace "
+              "\"$D/kept/saved/step-1/manifest.json\"",
+        INFER "--weights \"$D/kept/saved/step-2\" --trace "
+              "\"$D/kept/saved/step-2/rank-0.safetensors\"",
+        INFER "--weights \"$D/kept/logits.npy\" --outputs \"$D/kept\"",
+        INFER "--hostfile \"$D/kept/hosts\" --trace \"$D/kept/hosts\"",
+        "run \"$D/p.json\" --data synthetic --steps 3 --checkpoint "
+        "\"$D/kept/saved\" --resume --scalars "
+        "\"$D/kept/saved/step-1/manifest.json\"",
+        "export " MLP " --to safetensors --weights "
+        "\"$D/kept/w.safetensors\" -o \"$D/kept/w.safetensors\"",
+        "export \"$D/kept/infer.json\" --to onnx --weights "
+        "\"$D/kept/saved\" -o \"$D/kept/saved/step-2/losses.f64\""};
+    tap_ok(make_weights(), "weights, checkpoints and a file of hosts");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        refused(words[i], "would destroy it", cli("%s", words[i]));
+    tap_ok(shell("diff -r \"$D/kept\" \"$D/safe\""), "all are as they were");
+}
+
+/* Beside what is read there is room for what is written. */
+static void test_beside_weights(void)
+{
+    for (int i = 0; i < 2; i++) {
+        const cli_answer *a =
+            cli(INFER "--weights \"$D/kept/saved\" --pictures "
+                      "\"$D/kept/saved\" --outputs \"$D/kept/saved\"");
+        tap_ok(says(a, 0, ""), "outputs beside checkpoints are none of them");
+        a = cli("export " MLP " --to safetensors --weights \"$D/kept/saved\" "
+                "-o \"$D/kept/saved/w.safetensors\"");
+        tap_ok(says(a, 0, ""), "nor is what was made of them");
+    }
+    const cli_answer *a =
+        cli("run \"$D/p.json\" --data synthetic --steps 1 --checkpoint "
+            "\"$D/both\" --pictures \"$D/both\"");
+    tap_ok(says(a, 0, ""), "checkpoints and pictures in one new folder");
+}
+
 static void test_outputs_are_one(void)
 {
     const cli_answer *a;
@@ -445,6 +513,8 @@ int main(void)
     test_refused();
     test_own_input();
     test_pictures_over_inputs();
+    test_over_weights();
+    test_beside_weights();
     test_fifo();
     test_outputs_are_one();
     test_no_room();

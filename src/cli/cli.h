@@ -71,6 +71,10 @@ fs_status cli_check_kernels(cli *c); /* FS_INVALID: --kernels names none */
 /* FS_INVALID, naming `path`, when no file could be written there. */
 fs_status cli_check_writable(cli *c, const char *path);
 
+/* FS_INVALID: `output` would destroy what the command reads, `model` or
+ * `cluster`. */
+fs_status cli_check_output(cli *c, const char *output, const char *model,
+                           const char *cluster);
 /* Of cli_begin, for what begins no run. */
 fs_status cli_check_outputs(cli *c, const char *model, const char *cluster);
 /* The i-th file that `run --pictures` writes, NULL after the last. */

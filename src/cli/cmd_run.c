@@ -579,10 +579,10 @@ static fs_status check_all(cli *c, const cli_plan *p)
     FS_TRY(cli_job_prove(c, p));
     FS_TRY(cli_job_check_host(c, p));
     FS_TRY(cli_hosts_check(c, p->cluster->n_devices));
+    FS_TRY(check_files(c, p)); /* while --weights is what was said */
     FS_TRY(cli_check_checkpoints(c, steps_of(c)));
     FS_TRY(cli_check_weights(c, p->model.graph));
-    FS_TRY(cli_run_data_check(c, p));
-    return check_files(c, p);
+    return cli_run_data_check(c, p);
 }
 
 static fs_status begin(cli *c, const cli_plan *p)

@@ -7,6 +7,7 @@
 #include "cli/ranks.h"
 #include "exec/exec.h"
 #include "exec/recorder.h"
+#include "exec/weights.h"
 #include "onnx/export.h"
 
 #include <errno.h>
@@ -84,15 +85,30 @@ const char *cli_db_path(const cli *c)
     return c->args.db ? c->args.db : "flowsearch.db";
 }
 
-static fs_status check_output(cli *c, const char *output, const char *input,
-                              const char *what)
+static fs_status would_destroy(cli *c, const char *output, const char *input,
+                               const char *what)
 {
-    if (!output || !input || !fs_same_file(output, input))
-        return FS_OK;
     return fs_fail(&c->err, FS_INVALID,
                    "%s is %s of this command (%s): writing there would "
                    "destroy it",
                    output, what, input);
+}
+
+static fs_status check_output(cli *c, const char *output, const char *input,
+                              const char *what)
+{
+    return output && input && fs_same_file(output, input)
+               ? would_destroy(c, output, input, what)
+               : FS_OK;
+}
+
+/* Of weights and checkpoints, which may be folders: one of their files. */
+static fs_status check_kept(cli *c, const char *output, const char *input,
+                            const char *what)
+{
+    return input && exec_weights_reads(input, output, c->arena)
+               ? would_destroy(c, output, input, what)
+               : FS_OK;
 }
 
 enum { MOST_OUTPUTS = 16 };
@@ -140,23 +156,33 @@ static fs_status check_apart(cli *c, const char *const *outputs, int n)
     return FS_OK;
 }
 
-fs_status cli_check_outputs(cli *c, const char *model, const char *cluster)
+fs_status cli_check_output(cli *c, const char *output, const char *model,
+                           const char *cluster)
 {
     const cli_args *a = &c->args;
+    const char *db = cli_db_path(c), *data;
+    const char *const inputs[][2] = {{model, "the model"},
+                                     {cluster, "the cluster"},
+                                     {a->cluster, "the cluster"},
+                                     {a->hostfile, "the hostfile"}};
+    for (int k = 0; k < a->n_operands; k++)
+        FS_TRY(check_output(c, output, a->operands[k], "an input"));
+    for (size_t k = 0; k < sizeof inputs / sizeof *inputs; k++)
+        FS_TRY(check_output(c, output, inputs[k][0], inputs[k][1]));
+    for (int k = 0; (data = cli_run_data_file(c, k)) != NULL; k++)
+        FS_TRY(check_output(c, output, data, "the data"));
+    FS_TRY(check_kept(c, output, a->weights, "a file of the weights"));
+    FS_TRY(check_kept(c, output, a->checkpoint, "a file of the checkpoints"));
+    return strcmp(db, "none") ? check_output(c, output, db, "the database")
+                              : FS_OK;
+}
+
+fs_status cli_check_outputs(cli *c, const char *model, const char *cluster)
+{
     const char *outputs[MOST_OUTPUTS];
     int n = list_outputs(c, outputs);
-    for (int i = 0; i < n; i++) {
-        for (int k = 0; k < a->n_operands; k++)
-            FS_TRY(check_output(c, outputs[i], a->operands[k], "an input"));
-        FS_TRY(check_output(c, outputs[i], model, "the model"));
-        FS_TRY(check_output(c, outputs[i], cluster, "the cluster"));
-        FS_TRY(check_output(c, outputs[i], a->cluster, "the cluster"));
-        const char *data;
-        for (int k = 0; (data = cli_run_data_file(c, k)) != NULL; k++)
-            FS_TRY(check_output(c, outputs[i], data, "the data"));
-        if (strcmp(cli_db_path(c), "none") != 0)
-            FS_TRY(check_output(c, outputs[i], cli_db_path(c), "the database"));
-    }
+    for (int i = 0; i < n; i++)
+        FS_TRY(cli_check_output(c, outputs[i], model, cluster));
     return check_apart(c, outputs, n);
 }
 

@@ -163,8 +163,10 @@ static const char *first_without_effect(const cli_args *a)
                                       : NULL;
 }
 
-static fs_status check_folder(cli *c, const ir_graph *graph, int64_t steps)
+static fs_status check_folder(cli *c, const cli_plan *p, int64_t steps)
 {
+    const ir_graph *graph = p->model.graph;
+    const plan_origin *from = &p->model.origin;
     const char *dir = c->args.outputs;
     struct stat there;
     int64_t bytes = 0;
@@ -175,6 +177,7 @@ static fs_status check_folder(cli *c, const ir_graph *graph, int64_t steps)
                        "--outputs %s: wants a folder, this is a file", dir);
     for (int32_t i = 0; i < graph->outputs.n; i++) {
         const output o = describe(c, graph, i, steps);
+        FS_TRY(cli_check_output(c, o.path, from->model, from->cluster));
         FS_TRY(cli_check_writable(c, o.path));
         bytes += o.rows * o.stride;
     }
@@ -212,7 +215,7 @@ fs_status cli_outputs_check(cli *c, const cli_plan *p, int64_t steps)
     if (!c->args.outputs)
         return FS_OK;
     FS_TRY(check_rank(c, p->model.graph));
-    return check_folder(c, p->model.graph, steps);
+    return check_folder(c, p, steps);
 }
 
 /* ---- on a rank ---- */

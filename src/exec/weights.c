@@ -131,6 +131,11 @@ static fs_status open_newest(const char *dir, const int64_t *steps, int32_t n,
                    passed[0]);
 }
 
+static bool has_manifest(const char *folder, fs_arena *arena)
+{
+    return access(fs_printf(arena, "%s/manifest.json", folder), F_OK) == 0;
+}
+
 fs_status exec_weights_open(const char *path, fs_arena *arena, fs_err *err,
                             exec_checkpoint *out)
 {
@@ -143,7 +148,7 @@ fs_status exec_weights_open(const char *path, fs_arena *arena, fs_err *err,
         return fs_fail(err, FS_INVALID, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(there.st_mode))
         status = open_file(path, arena, err, &c);
-    else if (access(fs_printf(arena, "%s/manifest.json", path), F_OK) == 0)
+    else if (has_manifest(path, arena))
         status = open_checkpoint(path, arena, err, &c);
     else if ((n = exec_checkpoints_list(path, arena, &steps)) > 0)
         status = open_newest(path, steps, n, arena, err, &c);
@@ -153,6 +158,31 @@ fs_status exec_weights_open(const char *path, fs_arena *arena, fs_err *err,
     if (status == FS_OK)
         *out = c;
     return status;
+}
+
+static void cut_last(char *path)
+{
+    char *slash = strrchr(path, '/');
+    slash[slash == path] = '\0';
+}
+
+bool exec_weights_reads(const char *path, const char *file, fs_arena *arena)
+{
+    char folder[FS_PATH_MAX];
+    struct stat there;
+    int64_t *unused;
+    if (stat(path, &there) != 0 || !realpath(file, folder))
+        return false;
+    if (!S_ISDIR(there.st_mode))
+        return fs_same_file(path, file);
+    const bool named = has_end(folder, ".safetensors");
+    cut_last(folder);
+    const bool kept = has_manifest(folder, arena);
+    if (fs_same_file(path, folder))
+        return kept ||
+               (named && exec_checkpoints_list(path, arena, &unused) == 0);
+    cut_last(folder);
+    return kept && fs_same_file(path, folder);
 }
 
 /* ---- do they fit? ---- */

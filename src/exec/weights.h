@@ -11,6 +11,9 @@
  * of checkpoints, out->passed has. */
 fs_status exec_weights_open(const char *path, fs_arena *arena, fs_err *err,
                             exec_checkpoint *out);
+/* Is `file` there, and what is read of `path`, or a file of it (of any of the
+ * checkpoints of a folder)? */
+bool exec_weights_reads(const char *path, const char *file, fs_arena *arena);
 /* How many variables are none of the graph's; *first names one. */
 int32_t exec_weights_unused(const exec_checkpoint *c, const ir_graph *graph,
                             const char **first);
