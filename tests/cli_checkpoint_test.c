@@ -430,6 +430,8 @@ static void test_refusals(void)
         {"--checkpoint $D/made", "the checkpoint of step 7 is there already"},
         {"--checkpoint $D/nowhere/there", "nowhere/there"},
         {"--checkpoint $D/made --resume", "leaves nothing to do"},
+        {"--checkpoint $D/made/step-7", "made/step-7 is itself a checkpoint"},
+        {"--checkpoint $D/made/step-7/ --resume", "/made is wanted"},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         snprintf(words, sizeof words, "run $D/a.json %s --steps 7 %s", data,
@@ -448,7 +450,8 @@ static void test_refusals(void)
     in_scratch("rm -rf go && mkdir -p go/step-99");
     refuse(words, "no checkpoint is whole");
     test_before(words, 0);
-    tap_ok(!is_there("x"), "what was refused has made no folder");
+    tap_ok(!is_there("x") && !is_there("made/step-7/.lock"),
+           "what was refused has made no folder");
 }
 
 /* What is drawn hangs on it. */

@@ -26,6 +26,17 @@ static int64_t every_of(const cli *c)
     return said && !errno && end != said && !*end && every > 0 ? every : 0;
 }
 
+/* A run would begin anew inside it. */
+static fs_status refuse_checkpoint(cli *c, const char *dir)
+{
+    char real[FS_PATH_MAX];
+    const char *folder = fs_printf(c->arena, "%s/..", dir);
+    return fs_fail(&c->err, FS_INVALID,
+                   "--checkpoint %s is itself a checkpoint; its folder %s is "
+                   "wanted",
+                   dir, realpath(folder, real) ? real : folder);
+}
+
 static fs_status check_folder(cli *c, const char *dir)
 {
     struct stat there;
@@ -34,6 +45,8 @@ static fs_status check_folder(cli *c, const char *dir)
     if (!S_ISDIR(there.st_mode))
         return fs_fail(&c->err, FS_INVALID,
                        "--checkpoint %s: wants a folder, this is a file", dir);
+    if (exec_is_checkpoint(dir, c->arena))
+        return refuse_checkpoint(c, dir);
     return access(dir, W_OK | X_OK) == 0 ? FS_OK
                                          : fs_write_fail(dir, errno, &c->err);
 }

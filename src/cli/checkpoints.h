@@ -8,8 +8,9 @@
 
 enum { CLI_CHECKPOINT_WORDS = 9 };
 
-/* FS_INVALID: a flag without --checkpoint, a folder that cannot be written, or
- * (with --resume) one whose newest checkpoint leaves nothing of `steps`. */
+/* FS_INVALID: a flag without --checkpoint, a folder that cannot be written or
+ * is itself a checkpoint, or (with --resume) one whose newest checkpoint leaves
+ * nothing of `steps`. */
 fs_status cli_check_checkpoints(cli *c, int64_t steps);
 /* FS_INVALID: --weights is nothing of the kind, or of another network. A file
  * that has more is warned of. */

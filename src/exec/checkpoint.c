@@ -238,7 +238,7 @@ static json_t *manifest_json(int64_t step, const exec_about *about)
 {
     return json_pack("{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:i, "
                      "s:[], s:{}}",
-                     "format", "flowsearch checkpoint", "version", 1, "step",
+                     "format", EXEC_CHECKPOINT_FORMAT, "version", 1, "step",
                      (json_int_t)step, "batch", (json_int_t)about->batch,
                      "seed", digest_json(about->seed), "data_digest",
                      digest_json(about->data_digest), "model_digest",

@@ -19,6 +19,8 @@
 
 #include <jansson.h>
 
+#define EXEC_CHECKPOINT_FORMAT "flowsearch checkpoint"
+
 /* ---- reading ---- */
 
 /* A piece of a variable in a file. */

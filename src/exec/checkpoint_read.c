@@ -251,6 +251,20 @@ fs_status exec_checkpoint_read(const char *dir, int64_t step, fs_arena *arena,
     return status;
 }
 
+bool exec_is_checkpoint(const char *folder, fs_arena *arena)
+{
+    fs_err unused = {0};
+    json_t *root;
+    if (fs_json_load(fs_printf(arena, "%s/manifest.json", folder), &unused,
+                     &root) != FS_OK)
+        return false;
+    const char *format = json_string_value(
+        json_object_get(json_object_get(root, "manifest"), "format"));
+    const bool ours = format && strcmp(format, EXEC_CHECKPOINT_FORMAT) == 0;
+    json_decref(root);
+    return ours;
+}
+
 bool exec_checkpoints_newest(const char *dir, fs_arena *arena, int64_t *step)
 {
     int64_t *steps;

@@ -29,6 +29,8 @@ int32_t exec_checkpoints_list(const char *dir, fs_arena *arena,
 /* The step of the newest whose seal, sizes and heads of files are right: what
  * is damaged, or is called as one, is passed over. false: there is none. */
 bool exec_checkpoints_newest(const char *dir, fs_arena *arena, int64_t *step);
+/* Is the folder itself one, whatever its name, by what its manifest says? */
+bool exec_is_checkpoint(const char *folder, fs_arena *arena);
 /* "DIR/step-20", and the folder that it is made in. */
 const char *exec_checkpoint_path(const char *dir, int64_t step, bool unfinished,
                                  fs_arena *arena);
