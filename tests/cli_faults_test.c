@@ -480,6 +480,16 @@ static void test_unsupervised(void)
                   0, "no restarts are none there");
 }
 
+static void test_told_once(void)
+{
+    static char text[1 << 16];
+    const int status = own_ranks(text, sizeof text,
+                                 "-n 2 \"$F\" run \"$D/kept/infer.json\" "
+                                 "$FROM --steps 1");
+    tap_ok(status == 0 && count(text, "without --weights") == 1,
+           "one rank tells that values of a plan of inference are drawn");
+}
+
 /* Ranks that were given different plans of one size. */
 static void test_other_plans(void)
 {
@@ -525,6 +535,7 @@ int main(void)
     test_diverged_pictures();
     test_own_ranks();
     test_unsupervised();
+    test_told_once();
     test_other_plans();
     cli_end_scratch();
     return tap_done();

@@ -179,6 +179,33 @@ static void test_weights(void)
     free(given.at);
 }
 
+/* How many lines say that nobody trained the values. */
+static int told_drawn(const char *plan, const char *options)
+{
+    int n = 0;
+    cli_answer *a =
+        cli("run $D/%s.json --data synthetic --steps 1 %s", plan, options);
+    if (a->status != 0)
+        cli_show(a);
+    for (const char *at = a->err; (at = strstr(at, "drawn from the seed"));
+         at++)
+        n++;
+    return a->status == 0 ? n : -1;
+}
+
+static void test_drawn(void)
+{
+    cli("plan %s --mode infer --cluster local --ranks 2 --dp 2 --batch 4 -o "
+        "$D/zoo.json",
+        gpt);
+    cli("plan $S/datasets/models/gpt_bytes.dyn.onnx --mode infer --cluster "
+        "local --ranks 1 --batch 4 -o $D/onnx.json");
+    tap_equal_int(told_drawn("zoo", ""), 1, "values that are drawn are told");
+    tap_equal_int(told_drawn("zoo", "--weights $D/w.st"), 0,
+                  "those of --weights are not");
+    tap_equal_int(told_drawn("onnx", ""), 0, "nor those of the model's file");
+}
+
 /* ---- what else is done with such a plan ---- */
 
 static void test_commands(void)
@@ -272,6 +299,7 @@ int main(void)
     test_alone(resnet);
     test_running_statistics();
     test_weights();
+    test_drawn();
     test_commands();
     test_refused();
     cli_end_scratch();

@@ -171,7 +171,8 @@ static void test_outputs(int number)
     failing f = {.kind = "write",
                  .path = "/given/",
                  .plan = "i2",
-                 .words = "--outputs \"$D/given\" --db none",
+                 .words =
+                     "--outputs \"$D/given\" --weights \"$D/w.st\" --db none",
                  .before = "rm -rf \"$D/given\"",
                  .rank = 0,
                  .number = number};
@@ -338,6 +339,7 @@ static void make_plans(void)
     }
     cli("plan " MLP " --mode infer --cluster local --ranks 2 --tp 2 --batch 8 "
         "-o \"$D/i2.json\"");
+    cli("export " MLP " --to safetensors -o \"$D/w.st\"");
     snprintf(undisturbed[2], sizeof undisturbed[2], "%s",
              text_of(cli(RUN, "i2", ""), "outputs_digest"));
     tap_ok(undisturbed[2][0], "what nothing disturbs, of inference");

@@ -376,6 +376,8 @@ static void test_clients(void)
     unsetenv("FS_PATIENCE_S");
     const cli_answer *a = end(child);
     tap_ok(a->status == 0, "after all that it ends with 0");
+    tap_ok(count(a->err, "without --weights") == 1,
+           "and has told, once, that its values are drawn");
     if (a->status != 0)
         cli_show(a);
 }

@@ -153,6 +153,24 @@ fs_status cli_check_weights(cli *c, const ir_graph *graph)
     return cli_job_check_reads(c, "FS_READS_WEIGHTS", c->args.weights, digest);
 }
 
+void cli_tell_drawn(const cli *c, const cli_plan *p)
+{
+    const ir_graph *graph = p->model.graph;
+    int32_t all = 0, drawn = 0;
+    if (!p->model.origin.infer || c->args.weights || c->quiet ||
+        getenv("FS_RANKS_OF"))
+        return;
+    for (int32_t i = 0; i < graph->tensors.n; i++) {
+        const ir_tensor *t = &graph->tensors.at[i];
+        all += t->role == IR_PARAM;
+        drawn += t->role == IR_PARAM && t->init.kind != IR_INIT_DATA;
+    }
+    if (drawn > 0)
+        fs_warn("%s: without --weights %d of its %d parameters have values "
+                "drawn from the seed, not trained ones",
+                c->args.operands[0], drawn, all);
+}
+
 fs_status cli_give_weights(cli *c, ir_graph *graph)
 {
     exec_checkpoint from;

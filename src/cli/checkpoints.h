@@ -15,6 +15,9 @@ fs_status cli_check_checkpoints(cli *c, int64_t steps);
 /* FS_INVALID: --weights is nothing of the kind, or of another network. A file
  * that has more is warned of. */
 fs_status cli_check_weights(cli *c, const ir_graph *graph);
+/* Without --weights a network that answers may have learnt nothing: told, once
+ * by whoever starts the ranks. */
+void cli_tell_drawn(const cli *c, const cli_plan *p);
 /* And they become the graph's. */
 fs_status cli_give_weights(cli *c, ir_graph *graph);
 /* Of a training as it was planned. */

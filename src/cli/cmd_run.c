@@ -582,7 +582,9 @@ static fs_status check_all(cli *c, const cli_plan *p)
     FS_TRY(check_files(c, p)); /* while --weights is what was said */
     FS_TRY(cli_check_checkpoints(c, steps_of(c)));
     FS_TRY(cli_check_weights(c, p->model.graph));
-    return cli_run_data_check(c, p);
+    FS_TRY(cli_run_data_check(c, p));
+    cli_tell_drawn(c, p);
+    return FS_OK;
 }
 
 static fs_status begin(cli *c, const cli_plan *p)

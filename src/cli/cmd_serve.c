@@ -235,6 +235,7 @@ static fs_status user_main(cli *c, cli_plan *p)
     FS_TRY(cli_plan_open(c, c->args.operands[0], p));
     FS_TRY(check_all(c, p, &s.served));
     FS_TRY(cli_http_listen(c, &socket, &s.address));
+    cli_tell_drawn(c, p);
     fs_status status = cli_begin_plan(c, p);
     if (status != FS_OK) {
         close(socket);
