@@ -527,8 +527,9 @@ static void test_usage(void)
            "a plan of training is refused");
     cli("plan $S/datasets/models/gpt_bytes.dyn.onnx --mode infer --cluster "
         "local --batch 4 --ranks 1 -o $D/loss.json");
-    tap_ok(says(cli("serve $D/loss.json"), 2, "each one sample's alone"),
-           "one whose output is of all samples is refused");
+    tap_ok(says(cli("serve $D/loss.json"), 2, "each one sample's alone") &&
+               says(cli("serve $D/loss.json"), 2, "exported without its loss"),
+           "one whose output is of all samples is refused, with a way out");
     tap_ok(says(cli("serve $D/p.json --queue 3"), 2, "--queue 3"),
            "a queue shorter than a batch is refused");
     tap_ok(says(cli("serve $D/p.json --listen nowhere:1"), 2, "no address") &&

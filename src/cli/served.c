@@ -62,6 +62,17 @@ static fs_status refuse(cli *c, const char *what, const ir_tensor *x,
                    c->args.operands[0], what, x->name, why);
 }
 
+/* Most often a loss that stands in the model. */
+static fs_status refuse_mixed(cli *c, const ir_tensor *x)
+{
+    return fs_fail(&c->err, FS_INVALID,
+                   "%s: its output '%s' has no rows that are each one sample's "
+                   "alone, so that requests cannot share a batch; plan a model "
+                   "that was exported without its loss, or whatever else mixes "
+                   "samples, so that each row of an output is one sample's",
+                   c->args.operands[0], x->name);
+}
+
 static fs_status add_inputs(cli *c, const ir_graph *graph, cli_served *out)
 {
     const exec_inputs inputs = exec_list_inputs(graph, c->arena);
@@ -91,8 +102,7 @@ static fs_status add_outputs(cli *c, const ir_graph *graph, cli_served *out)
     for (int32_t i = 0; i < graph->outputs.n; i++) {
         const ir_tensor *x = &graph->tensors.at[graph->outputs.at[i]];
         if (x->batch_axis < 0 || x->shape.dim[x->batch_axis] % each != 0)
-            return refuse(c, "output", x,
-                          "has no rows that are each one sample's alone");
+            return refuse_mixed(c, x);
         out->out[out->n_out++] = describe(x, each);
     }
     return FS_OK;
