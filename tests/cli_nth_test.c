@@ -243,27 +243,13 @@ static void test_database(int number, const char *before)
     }
 }
 
-/* Each of the few: the number of a sync that failed is the file's alone to
- * tell. */
-static void test_database_syncs(int number, const char *before)
+/* Each of the first: the number of a sync that failed is the file's alone to
+ * tell, that of the index, which is memory that processes share, the log's. */
+static void test_database_calls(const char *kind, const char *path, int number,
+                                const char *before)
 {
-    failing f = {.kind = "sync",
-                 .path = "/nth.db",
-                 .plan = "p1",
-                 .words = "--db \"$D/nth.db\"",
-                 .before = before,
-                 .rank = -1,
-                 .number = number};
-    const long n = count_calls(&f);
-    for (long at = 1; at <= n && at <= 4; at++)
-        fail_at(&f, at, "database disk", strerror(number));
-}
-
-/* Its index is memory that the processes share, and a file too. */
-static void test_database_index(int number, const char *before)
-{
-    const failing f = {.kind = "write",
-                       .path = "/nth.db-shm",
+    const failing f = {.kind = kind,
+                       .path = path,
                        .plan = "p1",
                        .words = "--db \"$D/nth.db\"",
                        .before = before,
@@ -366,9 +352,11 @@ int main(void)
         test_database(numbers[i], "rm -f \"$D\"/nth.db*");
         test_database(numbers[i], "rm -f \"$D\"/nth.db*; "
                                   "cp \"$D/one.db\" \"$D/nth.db\"");
-        test_database_syncs(numbers[i], "rm -f \"$D\"/nth.db*; "
-                                        "cp \"$D/one.db\" \"$D/nth.db\"");
-        test_database_index(numbers[i], "rm -f \"$D\"/nth.db*");
+        test_database_calls("sync", "/nth.db", numbers[i],
+                            "rm -f \"$D\"/nth.db*; "
+                            "cp \"$D/one.db\" \"$D/nth.db\"");
+        test_database_calls("write", "/nth.db-shm", numbers[i],
+                            "rm -f \"$D\"/nth.db*");
     }
     test_checkpoint(ENOSPC);
     test_checkpoint(EIO);

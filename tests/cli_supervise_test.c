@@ -424,6 +424,20 @@ static void test_changed_plan(void)
            "ranks that find another plan than was proven refuse it");
 }
 
+/* Two ranks that run, whose mpirun, the parent of both, gets a signal. */
+static pid_t signal_launcher(const char *name, pid_t *ranks)
+{
+    char command[128];
+    pid_t child = start(NEVER_ENDS "--db \"$D/test.db\"");
+    tap_ok(wait_working("p2.json", 2, ranks), "two ranks run");
+    for (int i = 0; i < 10; i++)
+        nap();
+    snprintf(command, sizeof command, "kill -%s $(cut -d' ' -f4 /proc/%d/stat)",
+             name, (int)ranks[0]);
+    shell(command);
+    return child;
+}
+
 /* By whoever may: `kill`, a batch system. mpirun ends the others so too. */
 static void test_terminated(void)
 {
@@ -439,13 +453,7 @@ static void test_terminated(void)
                strcmp(text_of(a, "fault"), "killed") == 0 &&
                json_integer_value(json_object_get(fault, "rank")) == 1,
            "the rank that somebody sends SIGTERM is named");
-    child = start(NEVER_ENDS "--db \"$D/test.db\"");
-    tap_ok(wait_working("p2.json", 2, ranks), "two ranks run");
-    char rank[16];
-    snprintf(rank, sizeof rank, "%d", (int)ranks[0]);
-    setenv("RANK", rank, 1);
-    shell("kill -KILL $(cut -d' ' -f4 /proc/$RANK/stat)"); /* its parent */
-    a = finish(child);
+    a = finish(signal_launcher("KILL", ranks));
     tap_ok(says(a, 3,
                 "mpirun, which holds the ranks together, was killed by "
                 "signal 9") &&
@@ -457,14 +465,7 @@ static void test_terminated(void)
 static void test_launcher_stopped(void)
 {
     pid_t ranks[MOST_RANKS];
-    char rank[16];
-    pid_t child = start(NEVER_ENDS "--db \"$D/test.db\"");
-    tap_ok(wait_working("p2.json", 2, ranks), "two ranks run");
-    for (int i = 0; i < 10; i++)
-        nap();
-    snprintf(rank, sizeof rank, "%d", (int)ranks[0]);
-    setenv("RANK", rank, 1);
-    shell("kill -STOP $(cut -d' ' -f4 /proc/$RANK/stat)"); /* its parent */
+    pid_t child = signal_launcher("STOP", ranks);
     kill(ranks[1], SIGKILL);
     const cli_answer *a = finish(child);
     tap_ok(says(a, 3, "rank 1 is gone") &&
@@ -477,15 +478,7 @@ static void test_launcher_stopped(void)
 static void test_launcher_told(void)
 {
     pid_t ranks[MOST_RANKS];
-    char rank[16];
-    pid_t child = start(NEVER_ENDS "--db \"$D/test.db\"");
-    tap_ok(wait_working("p2.json", 2, ranks), "two ranks run");
-    for (int i = 0; i < 10; i++)
-        nap();
-    snprintf(rank, sizeof rank, "%d", (int)ranks[0]);
-    setenv("RANK", rank, 1);
-    shell("kill -TERM $(cut -d' ' -f4 /proc/$RANK/stat)"); /* its parent */
-    const cli_answer *a = finish(child);
+    const cli_answer *a = finish(signal_launcher("TERM", ranks));
     tap_ok(says(a, 3, "mpirun, which holds the ranks together, was told to end "
                       "by signal 15 (SIGTERM)") &&
                strcmp(text_of(a, "fault"), "killed") == 0,
