@@ -192,8 +192,9 @@ static fs_status read_planned(cli *c, const plan_origin *o, exec_planned *out)
 {
     ir_train_options read;
     FS_TRY(cli_read_precision(o, &c->err, &read));
-    *out = (exec_planned){o->precision, scale_text(&read.loss_scale, c->arena),
-                          o->compress};
+    *out = (exec_planned){
+        o->precision, scale_text(&read.loss_scale, c->arena), o->compress,
+        o->clip_norm > 0 ? fs_printf(c->arena, "%.9g", o->clip_norm) : ""};
     return FS_OK;
 }
 

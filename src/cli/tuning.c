@@ -66,8 +66,7 @@ fs_status cli_tuning(cli *c, const plan_origin *o, ir_train_options *room,
                                .momentum = a->momentum,
                                .beta1 = a->beta1,
                                .beta2 = a->beta2,
-                               .epsilon = a->epsilon,
-                               .clip_norm = o->clip_norm};
+                               .epsilon = a->epsilon};
     return FS_OK;
 }
 

@@ -78,8 +78,7 @@ typedef struct exec_options {
                                   the first that pays */
     const ir_train_options *tuning; /* values of the optimizer's in the place
                                        of the graph's, NAN: its own; NULL: all
-                                       its own. clip_norm: as it was planned,
-                                       kept in checkpoints */
+                                       its own */
     int32_t warmup;                 /* steps left out of step_s statistics */
     double stall_s;     /* least time without progress that ends the job;
                            0: 30 */

@@ -11,7 +11,7 @@
 /* What a training's numbers hang on beside its optimizer, as flags of `plan`
  * say it, "" for none; NULL: not known. */
 typedef struct exec_planned {
-    const char *precision, *loss_scale, *compress;
+    const char *precision, *loss_scale, *compress, *clip_norm;
 } exec_planned;
 
 typedef struct exec_saving {

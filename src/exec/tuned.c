@@ -8,7 +8,7 @@
 static const char *const names[EXEC_TUNED_VALUES] = {
     "lr", "weight-decay", "momentum", "beta1", "beta2", "epsilon"};
 static const char *const options[EXEC_TUNED_OPTIONS] = {
-    "lr-schedule", "precision", "loss-scale", "compress"};
+    "lr-schedule", "precision", "loss-scale", "compress", "clip-norm"};
 
 exec_tuned exec_tuned_of(const ir_graph *graph, const ir_train_options *said,
                          const exec_planned *planned, fs_arena *arena)
@@ -20,8 +20,7 @@ exec_tuned exec_tuned_of(const ir_graph *graph, const ir_train_options *said,
         ir_optimizer_name(o.optimizer),
         {o.lr, o.weight_decay, o.momentum, o.beta1, o.beta2, o.epsilon},
         {ir_rate_text(&o.rate, arena), planned->precision, planned->loss_scale,
-         planned->compress},
-        said ? said->clip_norm : NAN};
+         planned->compress, planned->clip_norm}};
 }
 
 static const char *key_of(const char *name, char room[32])
@@ -46,7 +45,6 @@ json_t *exec_tuned_json(const exec_tuned *tuned)
         if (tuned->option[i])
             json_object_set_new(json, key_of(options[i], key),
                                 json_string(tuned->option[i]));
-    json_object_set_new(json, "clip_norm", json_real(tuned->clip_norm));
     return json;
 }
 
@@ -66,8 +64,7 @@ static const char *read_text(const json_t *json, const char *key,
 exec_tuned exec_tuned_read(const json_t *json, fs_arena *arena)
 {
     char key[32];
-    exec_tuned out = {.optimizer = read_text(json, "name", arena),
-                      .clip_norm = read_number(json, "clip_norm")};
+    exec_tuned out = {.optimizer = read_text(json, "name", arena)};
     for (int i = 0; i < EXEC_TUNED_VALUES; i++)
         out.value[i] = read_number(json, key_of(names[i], key));
     for (int i = 0; i < EXEC_TUNED_OPTIONS; i++)
@@ -101,11 +98,6 @@ static void add_option(fs_text *text, const char *name, const char *value)
         add_word(text, name, value);
     else
         fs_text_add(text, "%sno --%s", text->n ? ", " : "", name);
-}
-
-static const char *norm_text(double norm, fs_arena *arena)
-{
-    return norm > 0 ? fs_printf(arena, "%.9g", norm) : "";
 }
 
 /* Of one that is known of both. */
@@ -143,9 +135,6 @@ bool exec_tuned_differ(const exec_tuned *was, const exec_tuned *is,
         if (was->option[i] && is->option[i])
             compare_option(options[i], was->option[i], is->option[i], &before,
                            &now);
-    if (!isnan(was->clip_norm) && !isnan(is->clip_norm))
-        compare_option("clip-norm", norm_text(was->clip_norm, arena),
-                       norm_text(is->clip_norm, arena), &before, &now);
     *had = before.at;
     *has = now.at;
     return before.n > 0 && now.n > 0;

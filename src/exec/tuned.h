@@ -7,19 +7,18 @@
 
 #include <jansson.h>
 
-enum { EXEC_TUNED_VALUES = 6, EXEC_TUNED_OPTIONS = 4 };
+enum { EXEC_TUNED_VALUES = 6, EXEC_TUNED_OPTIONS = 5 };
 
 typedef struct exec_tuned {
     const char *optimizer;           /* NULL: none, or it is not known */
     double value[EXEC_TUNED_VALUES]; /* NAN: this optimizer has none */
     /* The learning rate's schedule, then exec_planned; "": none, NULL: not
-     * known, as below NAN is. */
+     * known. */
     const char *option[EXEC_TUNED_OPTIONS];
-    double clip_norm; /* 0: gradients are not clipped */
 } exec_tuned;
 
-/* Of a run of this graph; said: exec_options.tuning, which alone knows of
- * clipping; planned: exec_saving.planned, which alone knows of that. */
+/* Of a run of this graph; said: exec_options.tuning; planned:
+ * exec_saving.planned. */
 exec_tuned exec_tuned_of(const ir_graph *graph, const ir_train_options *said,
                          const exec_planned *planned, fs_arena *arena);
 json_t *exec_tuned_json(const exec_tuned *tuned);
